@@ -101,6 +101,21 @@ def test_lookups_read_zones_and_no_more(tmp_path: Path, monkeypatch: pytest.Monk
     assert table.lookup("src", ["p3"]).num_rows > 1
 
 
+def test_copies_have_zones_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = loaded(tmp_path / "graph", loads=1)
+    og.clone(tmp_path / "graph", tmp_path / "copy")
+    assert stored(tmp_path / "copy") == {"id.zones", "src.zones"}
+    more = [{"from": "p1", "to": f"p{n % PEOPLE}", "weight": n} for n in range(60)]
+    graph.load(as_tables({"Knows": more}), mode="append", engine="local")
+    graph.push(str(tmp_path / "copy"))
+    copied = {file.name for file in (tmp_path / "copy").rglob("*.zones")}
+    assert copied == {file.name for file in (tmp_path / "graph").rglob("*.zones")}
+    assert len(copied) == 4
+    check(tmp_path / "copy")
+    monkeypatch.setattr(lookups.Lookup, "by_filter", None)
+    assert edges(tmp_path / "copy").lookup("src", ["p1"]).num_rows > 60
+
+
 @pytest.mark.parametrize("harm", ["removed", "cut", "flipped"])
 def test_lost_zones_make_lookups_scan_until_optimize(tmp_path: Path, harm: str) -> None:
     graph = loaded(tmp_path / "graph", loads=1)

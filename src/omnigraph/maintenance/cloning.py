@@ -20,7 +20,7 @@ from omnigraph.history.envelope import seal
 from omnigraph.history.genesis import GRAPH_KEY
 from omnigraph.history.tags import tag_key
 from omnigraph.maintenance.reachable import Reachable, history_objects
-from omnigraph.maintenance.replication import CopyReport, copy_all, files_of, sized_objects
+from omnigraph.maintenance.replication import CopyReport, copy_all, copy_zones, files_of, sized_objects
 from omnigraph.storage.copying import COPY_THREADS, Copied, CopyListener, StoreAddress, unwatched
 from omnigraph.storage.store import Store
 from omnigraph.views import Repository
@@ -62,7 +62,7 @@ def clone(
     }
     with source.history.leases.hold(source.history.chain.head(MAIN).head.commit.ref):
         copied = copy_all(source, target, missing, place, workers, watch, old_before=0.0)
-    copied += Copied(present=len(objects) - len(missing))
+    copied += Copied(present=len(objects) - len(missing)) + copy_zones(source.store, target, objects)
     for branch, floor in chosen.floors.items():
         target.put(watermark_key(branch, floor), seal({"floor": floor}))
     keys = [key_of(*at) for at in chosen.entries] + [key_of(entry.branch, entry.position) for entry in chosen.closing]

@@ -18,6 +18,9 @@ from omnigraph.errors import (
     Contention,
     Damaged,
     NotFastForward,
+    ObjectExists,
+    ObjectMissing,
+    StorageError,
     StoragePermanent,
     UsageError,
 )
@@ -29,6 +32,7 @@ from omnigraph.history.envelope import seal
 from omnigraph.history.publish import Head
 from omnigraph.history.schemas import schema_key
 from omnigraph.history.values import CommitStep, incarnation_start
+from omnigraph.maintenance.kinds import kind_of, table_of
 from omnigraph.maintenance.reachable import FilesOf, Reachable
 from omnigraph.storage.copying import (
     MAX_AGE_S,
@@ -41,6 +45,8 @@ from omnigraph.storage.copying import (
     unwatched,
 )
 from omnigraph.storage.store import Store
+from omnigraph.tables.adjacency.zones import FOLDER as ZONES_FOLDER
+from omnigraph.tables.adjacency.zones import SUFFIX as ZONES_SUFFIX
 from omnigraph.views import Repository
 from omnigraph.workers import IN_PROCESS, InProcess, Workers
 from omnigraph.write.publishing import publish
@@ -265,7 +271,8 @@ class _Transfer:
         objects = dict(sized_objects(source.store, wanted, known))
         objects |= {schema_key(commit.step.schema): 0 for commit in commits if commit.step.schema != self.known.schema}
         old_before = self.target.clock() - MAX_AGE_S
-        return copy_all(source, self.target.store, objects, place, workers, self.watch, old_before=old_before)
+        copied = copy_all(source, self.target.store, objects, place, workers, self.watch, old_before=old_before)
+        return copied + copy_zones(source.store, self.target.store, objects)
 
     # ------------------------------------------------------------ the branch
 
@@ -367,6 +374,22 @@ def copy_all(
     copied = sum(workers.map(f"copy {len(listed):,} objects", copy_objects, tasks), Copied())
     watch("copy", len(listed), len(listed), copied.bytes)
     return copied
+
+
+def copy_zones(source: Store, target: Store, copied: Iterable[str]) -> Copied:
+    """The zones of the edge tables that some of these objects belong to: small files by which edges are found. No commit names
+    them, and a copy without them only takes longer to find an edge: what cannot be copied is left out."""
+    tables = {table_of(key) for key in copied if key.startswith("edges/") and kind_of(key) == "data"}
+    total = Copied()
+    for table in sorted(filter(None, tables)):
+        with contextlib.suppress(StorageError):
+            for info in source.list(f"{table}/{ZONES_FOLDER}"):
+                if info.key.endswith(ZONES_SUFFIX):
+                    with contextlib.suppress(ObjectMissing, ObjectExists):
+                        data = source.get(info.key)
+                        target.create(info.key, data)
+                        total += Copied(1, len(data))
+    return total
 
 
 def _runs(objects: Iterable[tuple[str, int]]) -> Iterator[list[tuple[str, int]]]:
