@@ -66,3 +66,16 @@ def test_a_segment_is_read_whole_and_by_blocks(tmp_path: Path) -> None:
         damaged.whole("long")
     with pytest.raises(SegmentLostError):
         damaged.slices("long", [795_000], [805_000])
+
+
+def test_neighbours_of_one_node_are_not_a_reason_to_read_an_array_whole(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path), durability="process")
+    numbers = np.random.default_rng(2).permutation(1_000_000).astype(np.int32)
+    write_segment("t/a.adj", Header("nodes", (), 1_000_000), {"order": numbers}, store)
+    opened = open_segment("t/a.adj", store, ByteCache(10**8), "")
+    firsts = list(range(7, 1_000_000, 80_000))
+    for asked in range(3):
+        assert opened.held("order") is None, f"{asked * len(firsts)} values of a million were wanted"
+        parts = opened.slices("order", firsts, [first + 1 for first in firsts])
+        assert np.concatenate(parts).tolist() == numbers[firsts].tolist()
+    assert opened.held("order") is not None

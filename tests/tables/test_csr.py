@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ def ends(pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
 def check(adjacency: Adjacency, pairs: Pairs, size: int, width: int) -> None:
     """`pairs`: what there should be, in any order."""
     by_node = [sorted(far for near, far in pairs if near == node) for node in range(size)]
-    assert adjacency.degrees.tolist() == [len(neighbours) for neighbours in by_node]
+    assert adjacency.degrees().tolist() == [len(neighbours) for neighbours in by_node]
     numbers = np.random.default_rng(1).integers(0, size, 7)
     assert adjacency.counts(numbers).tolist() == [len(by_node[number]) for number in numbers]
     owners, found = adjacency.expand(numbers)
@@ -52,3 +53,19 @@ def test_changes_on_top_are_the_same_as_all_at_once(seed: int) -> None:
     check(every, left, size, width)
     distinct = patched(once, size, ends(removed), ends(added), width, each=False, listed=lambda: below)
     check(distinct, sorted(set(left)), size, width)
+
+
+def test_a_version_holds_no_more_than_its_changes() -> None:
+    size = 100_000
+    ring = np.arange(size, dtype=np.int32)
+    below, _ = csr_of(ring, np.roll(ring, 1), size, size, each=False)
+    below.degrees.sum()
+    none, added = ends([]), ends([(5, 7), (size, 5)])
+    tracemalloc.start()
+    try:
+        versions = [patched(below, size + 1, none, added, size + 1, each=False, listed=lambda: below) for _ in range(9)]
+        assert [int(version.degrees().sum()) for version in versions] == [size + 2] * 9
+        assert tracemalloc.get_traced_memory()[0] < size
+        assert sum(version.nbytes for version in versions) < size
+    finally:
+        tracemalloc.stop()

@@ -280,7 +280,7 @@ class Counting:
         import numpy as np
 
         if behind is None:
-            return self.adjacency(way).degrees
+            return self.adjacency(way).degrees()
         chosen = np.flatnonzero(behind)
         if len(chosen) * WALKED_SHARE > len(behind):
             return self.adjacency(way).sums(behind)

@@ -184,12 +184,12 @@ class Adjacency:
     @property
     def nbytes(self) -> int:
         """Of what nothing else holds."""
-        own = self.below.nbytes if self._is_alone else 0
-        return own + 8 * self.size + (0 if self.patch is None else self.patch.nbytes)
+        own = self.below.nbytes + 8 * self.size if self._is_alone else 0
+        return own + (0 if self.patch is None else self.patch.nbytes)
 
-    @cached_property
     def degrees(self) -> np.ndarray:
-        """How many neighbours each number has."""
+        """How many neighbours each number has. Made again for each question, unless nothing is on top of what is below: an array
+        kept for each version would be memory that the process has to be given first, which takes ten times as long as filling it."""
         import numpy as np
 
         if self.patch is None and self.size == self.below.nodes:

@@ -59,7 +59,8 @@ class EdgeBase:
 
     @property
     def nbytes(self) -> int:
-        return self.arrays.nbytes
+        """With how many neighbours each node has, either way."""
+        return self.arrays.nbytes + 8 * sum(self.nodes)
 
     @cached_property
     def _listed(self) -> dict[str, Csr]:

@@ -31,7 +31,7 @@ FAR_BYTES = 4 * 1024 * 1024
 WHOLE_SHARE = 4
 """An array is read whole once as many blocks were wanted as one in so many of its own, and more than `FEW_BLOCKS`: the first
 question of a process wants a few values of each."""
-FEW_BLOCKS = 8
+FEW_BLOCKS = 32
 CHUNK_BYTES = 8 * 1024 * 1024
 SMALL_BYTES = BLOCK_BYTES // 4
 """An array that is no longer than this is always read whole."""
