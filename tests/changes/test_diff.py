@@ -52,6 +52,14 @@ def write(graph: og.Graph, **values: Any) -> None:
         tx.upsert("Thing", name="t", **values)
 
 
+def test_the_sign_of_zero_is_no_change(graph: og.Graph) -> None:
+    write(graph, real=0.0, numbers=[0.0])
+    with graph.transaction() as tx:
+        tx.update("Thing", "t", real=-0.0)
+    write(graph, real=-0.0, numbers=[0.0])
+    assert list(graph.diff("main~1", "main")) == []
+
+
 @pytest.mark.parametrize("name", VALUES)
 def test_each_type_of_value_is_compared(graph: og.Graph, name: str) -> None:
     """Written again with the same value there is no change; with another, with null, there is."""
