@@ -84,8 +84,10 @@ class ChangedTable(Table):
 
     @cached_property
     def fragments(self) -> tuple[Fragment, ...]:
-        masked = {address >> OFFSET_BITS for change in self.inline for address in change.masked}
-        fragments = [self._masked(each) if each.id in masked else each for each in self.stored.fragments]
+        fragments = list(self.stored.fragments)
+        if self.inline.masked_count:
+            masked = {address >> OFFSET_BITS for change in self.inline for address in change.masked}
+            fragments = [self._masked(each) if each.id in masked else each for each in fragments]
         if self.inline.row_count:
             name, rows, size = f"inline:{self.digest}", self.inline.row_count, self.inline.size
             fragments.append(Fragment(INLINE_FRAGMENT, (name,), "", rows, size))
@@ -150,7 +152,7 @@ class ChangedTable(Table):
     @cached_property
     def digest(self) -> str:
         """Of what stands in commits."""
-        return hashlib.sha256(b"".join(change.digest for change in self.inline)).hexdigest()[:24]
+        return self.inline.digest.hex()[:24]
 
     @cached_property
     def searchable(self) -> Table:

@@ -111,6 +111,13 @@ class InlineChange:
 class Inline(tuple[InlineChange, ...]):
     """The changes of a table that stand in commits, in their order. What is counted of them is counted once."""
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return super().__hash__()
+
     @cached_property
     def row_count(self) -> int:
         return sum(len(change.rows) for change in self)
@@ -123,6 +130,14 @@ class Inline(tuple[InlineChange, ...]):
     def size(self) -> int:
         """About how many bytes they take in a commit object."""
         return sum(change.size for change in self)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Of what equality looks at; with one change more, that of the digest before and the change's own."""
+        digest = b""
+        for change in self:
+            digest = _followed(digest, change)
+        return digest
 
     @cached_property
     def places(self) -> dict[str, int]:
@@ -167,6 +182,8 @@ class Inline(tuple[InlineChange, ...]):
         after.row_count = rows + len(change.rows)
         after.masked_count = self.masked_count + len(change.masked)
         after.size = self.size + change.size
+        if "digest" in self.__dict__:  # Readers ask for it, and most writers do not.
+            after.digest = _followed(self.digest, change)
         after.places = self.places | {id: rows + place for place, id in enumerate(change.ids)}
         after.last_columns = change.columns if change.rows else self.last_columns
         separator = "," if self else ""
@@ -189,6 +206,10 @@ class Inline(tuple[InlineChange, ...]):
     def row_texts(self) -> dict[str, str]:
         """The rows by their ids, each as a text that no other row has."""
         return {id: text for change in self for id, text in change.row_texts.items()}
+
+
+def _followed(digest: bytes, change: InlineChange) -> bytes:
+    return hashlib.sha256(digest + change.digest).digest()
 
 
 NO_INLINE = Inline()

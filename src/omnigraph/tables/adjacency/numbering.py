@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 
 from omnigraph.tables.adjacency.segment import Arrays, Covered, Header, HeldArrays
 from omnigraph.tables.sorted_keys import prefix, prefixes
+from omnigraph.values.inline_rows import NO_INLINE, Inline, InlineChange
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
-
-    from omnigraph.values.inline_rows import InlineChange
 
 FEW = 256
 """Up to this many ids are found by binary search, more by hashing all of them."""
@@ -117,6 +116,8 @@ class Numbering:
         self.serial = next(_serials)
         self._arrivals: dict[str, int] = {}
         self._texts: list[str] = []
+        self._of_changes: dict[str, tuple[Inline, np.ndarray]] = {}
+        """By column: the changes that were asked for last, and their numbers. Most versions have one change more."""
         self._lock = threading.Lock()
 
     @property
@@ -155,21 +156,35 @@ class Numbering:
             ]
         return found
 
-    def of_changes(self, changes: Sequence[InlineChange], column: str) -> np.ndarray:
+    def of_changes(self, changes: Inline, column: str) -> np.ndarray:
         """The numbers of the ids in a column of rows that stand in commits; ids that have none get one. Those of a change are found
         once: it is the same in all later versions that have its rows."""
+        import numpy as np
+
+        known, numbers = self._of_changes.get(column, (NO_INLINE, np.zeros(0, np.int32)))
+        if changes[: len(known)] != known:
+            known, numbers = NO_INLINE, np.zeros(0, np.int32)
+        if len(changes) > len(known):
+            numbers = np.concatenate([numbers, *self._of_each(changes[len(known) :], column)])
+            self._of_changes[column] = (changes, numbers)
+        return numbers
+
+    def _of_each(self, changes: Sequence[InlineChange], column: str) -> list[np.ndarray]:
         import numpy as np
 
         key = ("numbers", self.serial, column)
         new = [change for change in changes if change.rows and key not in change.held]
         texts = [row[change.columns.index(column)] for change in new for row in change.rows]
-        found = zip(texts, self.base.find(texts) if texts else (), strict=True)
+        # What has arrived is not among the sorted ids: the ends of a new edge are often new nodes.
+        unknown = [text for text in texts if text not in self._arrivals]
+        stored = dict(zip(unknown, self.base.find(unknown) if unknown else (), strict=True))
+        found = ((text, stored.get(text, -1)) for text in texts)
         numbers = np.array([self._arrival(text, True) if number < 0 else number for text, number in found], np.int32)
         first = 0
         for change in new:
             change.held[key] = numbers[first : first + len(change.rows)]
             first += len(change.rows)
-        return np.concatenate([np.zeros(0, np.int32), *(change.held[key] for change in changes if change.rows)])
+        return [change.held[key] for change in changes if change.rows]
 
     def _arrival(self, text: str, add: bool) -> int:
         if not add:
