@@ -69,6 +69,14 @@ QUERIES = [
     "match { $a knows $b $b likes $t $t.name = 't3' $b.tier = 'pro' } return { $t.name as t, sum($t.weight) as w, count($a) as n }",
     "match { $a knows $b $b livesIn $c } return { $b.name as b, $c.name as c, count($a) as n } order { n desc } limit 4",
     "match { $f knows $p $p livesIn $c $f.age < 22 } return { $p.tier as t, $c.country as l, count($f) as n } order { n } offset 2",
+    "match { $f knows $p } return { $p.name as p, $p.age as age, count($f) as n } order { n desc, age } limit 3",
+    "match { $f knows $p } return { $p.name as p, count($f) as n } order { n desc } limit 5 offset 30",
+    "match { $f knows $p } return { $p.name as p, count($f.name) as n } order { n desc } limit 200",
+    "match { $f knows $p } return { $p.name as p, count($f) as n } order { n desc } limit 9999",
+    "match { $f knows $p } return { $p.name as p, count($f) as n } order { n } limit 3",
+    "match { $f knows $p } return { $p.name as p, count($f) as n, count($f.age) as k } order { k desc } limit 3",
+    "match { $f knows $p $p likes $t $p.tier = 'pro' } return { $p.name as p, count($t) as n } order { n desc } limit 4",
+    "match { $f knows $p } return { $p.tier as t, count($f) as n } order { n desc } limit 1",
 ]
 
 

@@ -8,6 +8,7 @@ product of its nodes' numbers. A join would make every path. Whole numbers only:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from omnigraph.expressions.arguments import Arguments
@@ -59,8 +60,8 @@ class FactoredForm:
         """The variables whose nodes the group key tells apart: by their id, or by their key."""
         found = set()
         for expression in (projection.expression for projection in self.plan.projections):
-            is_key = isinstance(expression, PropertyRef) and catalog.nodes[self.types[expression.variable]].key == (
-                expression.column,
+            is_key = isinstance(expression, PropertyRef) and (
+                expression.column == "id" or catalog.nodes[self.types[expression.variable]].key == (expression.column,)
             )
             if isinstance(expression, EntityRef) or is_key:
                 found.add(expression.variable)  # type: ignore[union-attr]  # one of the two
@@ -302,23 +303,38 @@ class _Factored:
     def _foremost(self, matches: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Of matches that are each a group, those that can be among the rows wanted, if counts decide that first: the columns of
         the others need not be read."""
-        import numpy as np
+        first = self._count_first
+        if first is None or first[1] >= len(next(iter(matches.values()))):
+            return matches
+        count, wanted, descending = first
+        kept = _first_by(self._measures(count, matches)[1], wanted, descending=descending)
+        return {variable: places[kept] for variable, places in matches.items()}
 
+    @cached_property
+    def _count_first(self) -> tuple[Aggregate, int, bool] | None:
+        """The count that decides first which rows are wanted, how many are, and whether it descends."""
         offset, limit = self._cut()
         key = self.plan.order[0] if self.plan.order else None
         if limit is None or key is None or not isinstance(key.expression, Aggregate):
-            return matches
-        wanted = offset + limit
-        if key.expression.function != "count" or not 0 < wanted < len(next(iter(matches.values()))):
-            return matches
-        counts = self._measures(key.expression, matches)[1]
-        place = len(counts) - wanted if key.descending else wanted - 1
-        # A copy of small numbers takes half the memory, which is most of the time it takes.
-        ordered = counts.astype(np.int32 if largest(counts) <= np.iinfo(np.int32).max else counts.dtype)
-        ordered.partition(place)
-        last = ordered[place]
-        kept = np.flatnonzero(counts >= last if key.descending else counts <= last)
-        return {variable: places[kept] for variable, places in matches.items()}
+            return None
+        is_some = key.expression.function == "count" and offset + limit > 0
+        return (key.expression, offset + limit, key.descending) if is_some else None
+
+    def _has_most(self, behind: np.ndarray) -> np.ndarray:
+        """The places of the first variable's nodes that have matches behind them; where each node is a group and those with the most
+        matches are wanted, only of those. Arrays of every node are most of the time that such a question takes."""
+        import numpy as np
+
+        first = self._count_first
+        is_alone = not self.form.links and self.form.named(self.view.catalog) == set(self.form.matched)
+        if first is None or not is_alone or first[1] >= len(behind):
+            return np.flatnonzero(behind)
+        count, wanted, descending = first
+        operand = count.operand
+        if not descending or not (isinstance(operand, EntityRef) or not operand.type.nullable):
+            return np.flatnonzero(behind)
+        kept = _first_by(behind, wanted, descending=True)
+        return np.asarray(kept[behind[kept] != 0])
 
     def _is_unique(self, matches: dict[str, np.ndarray]) -> bool:
         """Is each match a group of its own? So it is when its nodes are all named, or one is that is in no other match."""
@@ -343,12 +359,24 @@ class _Factored:
 
         counting, first = self.counting, self.form.matched[0]
         behind = counting.message(first)
-        matches = {first: np.arange(counting.count(first)) if behind is None else np.flatnonzero(behind)}
+        matches = {first: np.arange(counting.count(first)) if behind is None else self._has_most(behind)}
         for link in self.form.links:
             owners, places = counting.linked(link, matches[link.near], MAX_MATCHES)
             matches = {variable: known[owners] for variable, known in matches.items()}
             matches[link.far] = places
         return matches
+
+
+def _first_by(counts: np.ndarray, wanted: int, *, descending: bool) -> np.ndarray:
+    """The places of so many of the largest counts, or of the smallest, and of those equal to the last of them."""
+    import numpy as np
+
+    place = len(counts) - wanted if descending else wanted - 1
+    # A copy of small numbers takes half the memory, which is most of the time it takes.
+    ordered = counts.astype(np.int32 if largest(counts) <= np.iinfo(np.int32).max else counts.dtype)
+    ordered.partition(place)
+    last = ordered[place]
+    return np.flatnonzero(counts >= last if descending else counts <= last)
 
 
 def _stored(expression: Expression) -> str:
