@@ -65,7 +65,7 @@ class Settings:
         }
         named = [flag for flag, value in addresses.items() if value]
         if len(named) > 1:
-            raise UsageError(f"{' and '.join(named)} exclude each other", hint="name one target")
+            raise UsageError(f"{' and '.join(named)} exclude each other", hint="name one place")
         if self.server:
             return self._server(self.server, None)
         if self.cluster:
@@ -88,7 +88,7 @@ class Settings:
         )
 
     def flags(self) -> list[str]:
-        """The flags that name the target, as they were given: another command that is run with them works there, too."""
+        """The flags that name the place, as they were given: another command that is run with them works there, too."""
         named = {"--store": self.store, "--server": self.server, "--graph": self.graph, "--profile": self.profile}
         named["--cluster"] = self.cluster
         return [word for flag, value in named.items() if value for word in (flag, value)]
@@ -224,7 +224,7 @@ class Settings:
             print(f"omnigraph {verb} → {uri} ({_way(uri)})", file=sys.stderr)
 
     def confirm_destruction(self, verb: str, uri: str) -> None:
-        """Ask before something is destroyed in a target that is not this machine's disk."""
+        """Ask before something is destroyed in a place that is not this machine's disk."""
         if not is_local(uri):
             self.confirm(f"{verb} on {uri} destroys data")
 

@@ -170,8 +170,8 @@ class Chain:
         return entry
 
     def branches(self) -> list[str]:
-        """Every name that ever had a chain, deleted ones included, sorted."""
-        return sorted(unquote(name) for name in self.store.list_folders("branches"))
+        """Every name that ever had a chain, deleted ones included, sorted; main, too, if it has none yet."""
+        return sorted({MAIN, *(unquote(name) for name in self.store.list_folders("branches"))})
 
     def floor(self, branch: str) -> int:
         """The watermark: the lowest position retention still keeps on a branch."""

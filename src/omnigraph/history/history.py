@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -29,10 +30,31 @@ _DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [first + second for first in _DIGITS for second in _DIGITS]
 
 
+class _Ulids:
+    """48 bits of milliseconds and 80 of chance as 26 digits of Crockford's base 32. Those of one process sort in the order in which
+    they were made: what a transaction inserts keeps its order."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def new(self) -> str:
+        number = time.time_ns() // 1_000_000 << 80 | int.from_bytes(os.urandom(10))
+        with self._lock:
+            number = self._last = max(number, self._last + 1)
+        return "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
+
+    def forget(self) -> None:
+        """In a process that was forked: it must not count on from where its parent is."""
+        self._last = 0
+        self._lock = threading.Lock()
+
+
+_ulids = _Ulids()
+os.register_at_fork(after_in_child=_ulids.forget)
+
+
 def new_ulid() -> str:
-    """48 bits of milliseconds and 80 of chance as 26 digits of Crockford's base 32: ids sort by the time that they were made at."""
-    number = time.time_ns() // 1_000_000 << 80 | int.from_bytes(os.urandom(10))
-    return "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
+    return _ulids.new()
 
 
 class History:

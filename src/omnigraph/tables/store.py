@@ -315,9 +315,10 @@ class Tables:
         the same table, whichever columns it was made with."""
         import lance
 
+        schema = _with_packed_keys(schema)
         try:
             dataset = lance.write_dataset(
-                _with_packed_keys(schema).empty_table(),
+                schema.empty_table(),
                 self.uri(path),
                 mode="create",
                 enable_stable_row_ids=True,
