@@ -32,6 +32,7 @@ from omnigraph.graph.editing import is_unfinished
 
 OMNIGRAPH = str(Path(sys.executable).with_name("omnigraph"))
 PATIENCE_S = 60
+TRIES = 20
 READ = "match { $p: Person } return { $p.name as name } order { name }"
 
 
@@ -246,6 +247,21 @@ class Terminal:
             assert select.select([self._main], [], [], end - time.monotonic())[0], self._seen
             self._seen += os.read(self._main, 65_536).decode(errors="replace")
 
+    def cancel(self, text: str) -> None:
+        """Run something at the prompt, and end it by Ctrl-C. That empties the line, and the prompt is back, if the line was not
+        quite taken yet; and it is lost if the terminal is not yet in its ordinary mode."""
+        self.type(text + "\r")
+        for _ in range(TRIES):
+            self.expect_left_editing()
+            self._seen = ""
+            self.type("\x03")
+            while (heard := self.read_until("cancelled|people:main>", PATIENCE_S / TRIES)) is None:
+                self.type("\x03")
+            if heard.endswith("cancelled"):
+                return
+            self.type(text + "\r")
+        pytest.fail("Ctrl-C did not meet the query")
+
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
@@ -290,21 +306,15 @@ def test_a_session_at_a_terminal(folder: Path, tmp_path: Path) -> None:
         assert "p16" in shell.expect(r"\(21 to 40 of 44 rows\)")
         shell.enter(".more\r")
         assert "p39" in shell.expect(r"\(41 to 44 of 44 rows\)")
-        shell.enter(ENDLESS + "\r")
-        shell.expect_left_editing()
-        # Once is enough, unless it comes before the terminal is back in its ordinary mode.
-        for _ in range(3):
-            shell.type("\x03")
-            if shell.read_until("cancelled", PATIENCE_S / 3):
-                break
-        else:
-            pytest.fail("Ctrl-C was not heard")
+        shell.expect("people:main>")
+        shell.cancel(ENDLESS)
         shell.enter(".timing on\r")
         shell.expect(r"timing is on")
         shell.enter("match { $p: Person } return { count($p) as n }\r")
         shell.expect(r"44\s+\(1 row, [\d.]+ m?s\)")
         shell.enter("\x04")
-        assert shell.process.wait(PATIENCE_S) == 0
+        shell.read_until("nothing", PATIENCE_S)  # until it has ended
+        assert shell.process.wait(PATIENCE_S) == 0, shell._seen
     kept = home / "history"
     assert 'insert Person { name: "Zoe" }' in kept.read_text()
     assert kept.stat().st_mode & 0o077 == 0

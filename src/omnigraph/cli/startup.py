@@ -1,12 +1,15 @@
-"""What keeps a short command short."""
+"""What keeps a short command short, and how a long one ends."""
 
 from __future__ import annotations
 
+import atexit
 import gc
+import os
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import NoReturn
 
 ALLOCATIONS = 50_000
 """After so many the garbage collector looks for cycles. Python's own number makes it look some hundred times while modules are
@@ -53,3 +56,12 @@ def collect_nothing_at_the_end() -> None:
     that, and complains of what is left."""
     if _DUCKDB not in sys.modules:
         gc.freeze()
+
+
+def end_process() -> NoReturn:
+    """Leave without taking the interpreter down. In a shell a query that was cancelled, or a look for completions, may still be on its
+    way out of an engine, in a thread of its own: the interpreter would tear it apart there, and the process would abort."""
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
@@ -24,6 +24,7 @@ from omnigraph.cli.output import line, print_error
 from omnigraph.cli.shell.commands import OWN, program_words
 from omnigraph.cli.shell.session import MODES, Failed, Quit, Session
 from omnigraph.cli.shell.waiting import Abandoned
+from omnigraph.cli.startup import end_process
 from omnigraph.errors import Cancelled, OmnigraphError
 from omnigraph.graph.editing import completions, function_names, is_unfinished, keywords
 
@@ -172,8 +173,8 @@ def history_at(path: Path) -> History:
     return FileHistory(str(path))
 
 
-def run_prompt(session: Session, name: str, history: Path) -> None:
-    """Read, run, show, until somebody leaves. Ctrl-C empties the line or ends what runs; Ctrl-D leaves."""
+def run_prompt(session: Session, name: str, history: Path) -> NoReturn:
+    """Read, run, show, until somebody leaves, and with that the process ends. Ctrl-C empties the line or ends what runs; Ctrl-D leaves."""
     asked: PromptSession[str] = PromptSession(
         history=history_at(history),
         lexer=Colours(),
@@ -190,11 +191,13 @@ def run_prompt(session: Session, name: str, history: Path) -> None:
     with contextlib.suppress(Quit, EOFError):
         while True:
             try:
-                _run(session, asked.prompt([("class:prompt", f"{line(name)}:{line(session.revision)}> ")]))
+                typed = asked.prompt([("class:prompt", f"{line(name)}:{line(session.revision)}> ")])
             except Terminated:
                 raise
             except KeyboardInterrupt:
                 continue
+            _run(session, typed)
+    end_process()
 
 
 def _run(session: Session, typed: str) -> None:
