@@ -35,7 +35,8 @@ class _Ulids:
     they were made: what a transaction inserts keeps its order."""
 
     def __init__(self) -> None:
-        self.forget()
+        self._last = 0
+        self._lock = threading.Lock()
 
     def new(self) -> str:
         number = time.time_ns() // 1_000_000 << 80 | int.from_bytes(os.urandom(10))
