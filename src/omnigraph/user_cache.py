@@ -13,10 +13,10 @@ def user_cache() -> Path | None:
     try:
         folder = (Path(root) if root else Path.home() / ".cache") / "omnigraph"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
             return None
-        if stat.S_IMODE(found.st_mode) != 0o700:
+        if stat.S_IMODE(status.st_mode) != 0o700:
             folder.chmod(0o700)
     except (OSError, RuntimeError):  # no home, or one that cannot be written
         return None
@@ -26,7 +26,7 @@ def user_cache() -> Path | None:
 def is_own_file(path: Path) -> bool:
     """Whether it is a regular file that this user made, not one that somebody put there while the folder was open."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return False
-    return stat.S_ISREG(found.st_mode) and found.st_uid == os.getuid()
+    return stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid()

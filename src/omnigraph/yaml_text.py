@@ -68,58 +68,58 @@ class Node:
         return self.value
 
 
-def read_yaml(path: Path, found: Diagnostics, *, missing: str, invalid: str, duplicate: str) -> Node | None:
+def read_yaml(path: Path, diagnostics: Diagnostics, *, missing: str, invalid: str, duplicate: str) -> Node | None:
     """The file's document; None, with the problem noted under one of the three codes, when there is none."""
     try:
         data = path.read_bytes()
         text = data.decode()
     except OSError as error:
-        found.add(missing, f"cannot read the file: {error.strerror}")
+        diagnostics.add(missing, f"cannot read the file: {error.strerror}")
         return None
     except UnicodeDecodeError:
-        found.add(invalid, "the file is not UTF-8")
+        diagnostics.add(invalid, "the file is not UTF-8")
         return None
-    return parse_yaml(text, found, invalid=invalid, duplicate=duplicate)
+    return parse_yaml(text, diagnostics, invalid=invalid, duplicate=duplicate)
 
 
-def parse_yaml(text: str, found: Diagnostics, *, invalid: str, duplicate: str) -> Node | None:
+def parse_yaml(text: str, diagnostics: Diagnostics, *, invalid: str, duplicate: str) -> Node | None:
     """The same of a text."""
     import yaml
 
     if len(text) > MAX_BYTES:
-        found.add(invalid, f"the file is longer than {MAX_BYTES >> 20} MiB")
+        diagnostics.add(invalid, f"the file is longer than {MAX_BYTES >> 20} MiB")
         return None
-    before = len(found.problems)
+    before = len(diagnostics.problems)
     try:
         depth = 0
         for event in yaml.parse(text, yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent):
-                found.add(invalid, "aliases (*name) are not allowed: write the value", _at(event))
+                diagnostics.add(invalid, "aliases (*name) are not allowed: write the value", _at(event))
                 return None
             if isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
                 depth += 1
             elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
                 depth -= 1
             if depth > MAX_DEPTH:
-                found.add(invalid, f"the file is nested deeper than {MAX_DEPTH} levels", _at(event))
+                diagnostics.add(invalid, f"the file is nested deeper than {MAX_DEPTH} levels", _at(event))
                 return None
         root = yaml.compose(text, yaml.SafeLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = None if mark is None else Node(None, mark.line + 1, mark.column + 1)
-        found.add(invalid, f"not YAML: {getattr(error, 'problem', None) or error}", place)
+        diagnostics.add(invalid, f"not YAML: {getattr(error, 'problem', None) or error}", place)
         return None
     if root is None:
         return Node(None, 1, 1)
-    node = _node(root, found, invalid, duplicate)
-    return node if len(found.problems) == before else None
+    node = _node(root, diagnostics, invalid, duplicate)
+    return node if len(diagnostics.problems) == before else None
 
 
 def _at(event: Any) -> Node:
     return Node(None, event.start_mark.line + 1, event.start_mark.column + 1)
 
 
-def _node(raw: Any, found: Diagnostics, invalid: str, duplicate: str) -> Node:
+def _node(raw: Any, diagnostics: Diagnostics, invalid: str, duplicate: str) -> Node:
     import yaml
 
     place = (raw.start_mark.line + 1, raw.start_mark.column + 1)
@@ -127,16 +127,16 @@ def _node(raw: Any, found: Diagnostics, invalid: str, duplicate: str) -> Node:
         case yaml.MappingNode():
             mapping: dict[str, Node] = {}
             for key_node, value_node in raw.value:
-                value = _node(value_node, found, invalid, duplicate)
+                value = _node(value_node, diagnostics, invalid, duplicate)
                 if not isinstance(key_node, yaml.ScalarNode):
-                    found.add(invalid, "a key must be a text", _at(key_node))
+                    diagnostics.add(invalid, "a key must be a text", _at(key_node))
                     continue
                 if key_node.value in mapping:
-                    found.add(duplicate, f"the key '{key_node.value}' is there twice", _at(key_node))
+                    diagnostics.add(duplicate, f"the key '{key_node.value}' is there twice", _at(key_node))
                 mapping[key_node.value] = value
             return Node(mapping, *place)
         case yaml.SequenceNode():
-            return Node(tuple(_node(item, found, invalid, duplicate) for item in raw.value), *place)
+            return Node(tuple(_node(item, diagnostics, invalid, duplicate) for item in raw.value), *place)
     return Node(_scalar(raw), *place)
 
 

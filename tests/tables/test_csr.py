@@ -44,26 +44,28 @@ def test_changes_on_top_are_the_same_as_all_at_once(seed: int) -> None:
     for pair in removed:
         left.remove(pair)
     left += added
-    below, repeated = csr_of(*ends(pairs), size, width, each=True)
+    below, repeated = csr_of(*ends(pairs), size, width, per_edge=True)
     assert repeated == (len(set(pairs)) < len(pairs))
-    once, _ = csr_of(*ends(pairs), size, width, each=False)
+    once, _ = csr_of(*ends(pairs), size, width, per_edge=False)
     check(Adjacency(below, size, width), pairs, size, width)
     check(Adjacency(once, size, width), sorted(set(pairs)), size, width)
-    every = patched(below, size, ends(removed), ends(added), width, each=True, listed=lambda: below)
+    every = patched(below, size, ends(removed), ends(added), width, per_edge=True, listed=lambda: below)
     check(every, left, size, width)
-    distinct = patched(once, size, ends(removed), ends(added), width, each=False, listed=lambda: below)
+    distinct = patched(once, size, ends(removed), ends(added), width, per_edge=False, listed=lambda: below)
     check(distinct, sorted(set(left)), size, width)
 
 
 def test_a_version_holds_no_more_than_its_changes() -> None:
     size = 100_000
     ring = np.arange(size, dtype=np.int32)
-    below, _ = csr_of(ring, np.roll(ring, 1), size, size, each=False)
+    below, _ = csr_of(ring, np.roll(ring, 1), size, size, per_edge=False)
     below.degrees.sum()
     none, added = ends([]), ends([(5, 7), (size, 5)])
     tracemalloc.start()
     try:
-        versions = [patched(below, size + 1, none, added, size + 1, each=False, listed=lambda: below) for _ in range(9)]
+        versions = [
+            patched(below, size + 1, none, added, size + 1, per_edge=False, listed=lambda: below) for _ in range(9)
+        ]
         assert [int(version.degrees().sum()) for version in versions] == [size + 2] * 9
         assert tracemalloc.get_traced_memory()[0] < size
         assert sum(version.nbytes for version in versions) < size

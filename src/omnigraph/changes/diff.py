@@ -134,11 +134,11 @@ def change_counts(
     type_changes = []
     for earlier, later in changed_types(before, after, only):
         counted = pc.value_counts(_wanted_rows(earlier, later, only, workers).column("op").combine_chunks())
-        counts = {int(each["values"]): int(each["counts"]) for each in counted.to_pylist()}
+        counts = {int(entry["values"]): int(entry["counts"]) for entry in counted.to_pylist()}
         if counts:
             numbers = (counts.get(op, 0) for op in (INSERT, UPDATE, DELETE))
             type_changes.append(TypeChanges(KINDS[type_order(later.entity)[0]], later.entity.name, *numbers))
-    return sorted(type_changes, key=lambda each: (KINDS.index(each.kind), each.type_name))
+    return sorted(type_changes, key=lambda changes: (KINDS.index(changes.kind), changes.type_name))
 
 
 def count_changes(before: View, after: View, only: ChangeFilter = EVERYTHING) -> int:

@@ -104,7 +104,7 @@ class ChangeFilter:
 
     def digest(self) -> str:
         chosen: tuple[frozenset[Any] | None, ...] = (self.kinds, self.types, self.ops)
-        words = [None if each is None else sorted(each) for each in chosen]
+        words = [None if choice is None else sorted(choice) for choice in chosen]
         return hashlib.sha256(repr(words).encode()).hexdigest()[:16]
 
 

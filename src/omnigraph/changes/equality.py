@@ -69,7 +69,7 @@ def _equal_lists(first: pa.Array, other: pa.Array) -> np.ndarray[Any, np.dtype[n
 
     equal = _equal_scalars(pc.list_value_length(first), pc.list_value_length(other))
     places = np.flatnonzero(equal & _flags(pc.is_valid(first)))
-    left, right = (each.take(pa.array(places)) for each in (first, other))
+    left, right = (side.take(pa.array(places)) for side in (first, other))
     same = _equal_scalars(pc.list_flatten(left), pc.list_flatten(right))
     owners = places[pc.list_parent_indices(left).to_numpy(zero_copy_only=False)]
     equal[owners[~same]] = False

@@ -194,7 +194,7 @@ def poll(
 
     The head seen by the first page is the end of the poll; later commits wait for the next one.
     """
-    if sum(each is not None for each in (cursor, start, page_token)) > 1:
+    if sum(argument is not None for argument in (cursor, start, page_token)) > 1:
         raise UsageError("give one of cursor, start and page token")
     if not 1 <= max_commits <= MAX_POLL_COMMITS:
         raise UsageError(f"a poll covers 1 to {MAX_POLL_COMMITS} commits, not {max_commits}")

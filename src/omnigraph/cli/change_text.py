@@ -47,8 +47,11 @@ def count_text(counts: Counter[str]) -> str:
 def stat_lines(counts: Iterable[TypeChanges]) -> list[str]:
     """A line for each type: `Person  +2 ~1 -0`."""
     listed = list(counts)
-    width = max((len(each.type_name) for each in listed), default=0)
-    return [f"{each.type_name.ljust(width)}  +{each.inserts} ~{each.updates} -{each.deletes}" for each in listed]
+    width = max((len(changes.type_name) for changes in listed), default=0)
+    return [
+        f"{changes.type_name.ljust(width)}  +{changes.inserts} ~{changes.updates} -{changes.deletes}"
+        for changes in listed
+    ]
 
 
 def stat_total(counts: Iterable[TypeChanges]) -> str:

@@ -27,10 +27,10 @@ def commits_with_merged(
 ) -> list[Commit]:
     """The commits that revisions reach, each once; with `before`, those that come after it in this order. CommitNotFound when
     `before` is not among them."""
-    found = _walk(graph, revisions)
-    if before is not None and not any(commit.id == before for commit in found):
+    commits = _walk(graph, revisions)
+    if before is not None and not any(commit.id == before for commit in commits):
         return graph.commits(revisions[0], before=before, limit=1)
-    return list(islice((commit for commit in found if author is None or commit.actor == author), limit))
+    return list(islice((commit for commit in commits if author is None or commit.actor == author), limit))
 
 
 def labels_of(graph: Graph | RemoteGraph) -> dict[str, list[str]]:

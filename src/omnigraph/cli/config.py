@@ -144,14 +144,14 @@ class _ConfigReader:
 
     def _each(self, section: str, read: Callable[[str, Mapping[str, Any]], Any]) -> dict[str, Any]:
         """The named members of a section."""
-        found = {}
+        by_name = {}
         for name, members in self._sections[section].items():
             place = f"{section}.{name}"
             if not isinstance(name, str) or not isinstance(members, dict):
                 raise self._refused(f"{place} must hold {' or '.join(sorted(_NAMED[section]))}")
             self._unknown += [f"{place}.{key}" for key in members if key not in _NAMED[section]]
-            found[name] = read(name, members)
-        return found
+            by_name[name] = read(name, members)
+        return by_name
 
     def _server(self, name: str, members: Mapping[str, Any]) -> str:
         from omnigraph.client.credentials import check_server_name, check_url

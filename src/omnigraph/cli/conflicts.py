@@ -78,8 +78,8 @@ def _decided(
     choices = members["properties"]
     if not isinstance(choices, dict) or set(members) - {"type_name", "entity_id", "properties"}:
         raise UsageError(f"the decision about {conflict.type_name} '{conflict.entity_id}' is not one", hint=FORM)
-    takes = {name: each for name, each in choices.items() if not isinstance(each, dict)}
-    values = {name: each.get("value") for name, each in choices.items() if isinstance(each, dict)}
+    takes = {name: choice for name, choice in choices.items() if not isinstance(choice, dict)}
+    values = {name: choice.get("value") for name, choice in choices.items() if isinstance(choice, dict)}
     return conflict.resolve_properties(takes, values)
 
 

@@ -250,11 +250,11 @@ def _spelled_out(annotation: str, module: str) -> str:
     """An annotation with the words that a name stands for: `"append" | "merge"` instead of `LoadMode`."""
 
     def words(name: re.Match[str]) -> str:
-        found = _meant(name[0], module)
+        meant = _meant(name[0], module)
         return (
             name[0]
-            if typing.get_origin(found) is not typing.Literal
-            else " | ".join(map(_literal, typing.get_args(found)))
+            if typing.get_origin(meant) is not typing.Literal
+            else " | ".join(map(_literal, typing.get_args(meant)))
         )
 
     return re.sub(r"\b[A-Z]\w+\b(?!\.)", words, annotation)
@@ -266,7 +266,7 @@ def _meant(name: str, module: str) -> object:
     if hasattr(here, name):
         return getattr(here, name)
     for node in ast.walk(ast.parse(inspect.getsource(here))):
-        if isinstance(node, ast.ImportFrom) and node.module and any(each.name == name for each in node.names):
+        if isinstance(node, ast.ImportFrom) and node.module and any(alias.name == name for alias in node.names):
             return getattr(importlib.import_module(node.module), name, None)
     return None
 

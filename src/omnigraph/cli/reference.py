@@ -136,10 +136,10 @@ def error_reference() -> str:
 
 def _errors() -> list[type[OmnigraphError]]:
     """Every class a caller can meet, in the order of the source; roots of families that are never raised are left out."""
-    found = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, OmnigraphError)]
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, OmnigraphError)]
     roots = (errors.LanguageError, errors.InputError, errors.Conflict, errors.RequestRefused, errors.StorageError)
     abstract = {OmnigraphError, *roots}
-    return [kind for kind in found if kind not in abstract]
+    return [kind for kind in kinds if kind not in abstract]
 
 
 def _error_row(kind: type[OmnigraphError]) -> str:

@@ -60,9 +60,11 @@ def receipt(value: Json, *, repeated: bool) -> Receipt:
 
 def load_receipt(value: Json, *, repeated: bool) -> LoadReceipt:
     types = {
-        f"{kind}:{each['name']}": LoadCounts(each["inserted"], each["updated"], each["unchanged"], each["deleted"])
+        f"{kind}:{counts['name']}": LoadCounts(
+            counts["inserted"], counts["updated"], counts["unchanged"], counts["deleted"]
+        )
         for kind, member in (("node", "nodes"), ("edge", "edges"))
-        for each in value[member]
+        for counts in value[member]
     }
     return LoadReceipt(
         branch=value["branch"],
@@ -87,7 +89,7 @@ def indexes(catalog: Json) -> list[IndexState]:
     columns = {"from": "src", "to": "dst"}
     return [
         IndexState(
-            f"{kind}:{each['name']}",
+            f"{kind}:{declared['name']}",
             columns.get(index["property"], index["property"]) if kind == "edge" else index["property"],
             index["kind"],
             index["covered_rows"],
@@ -95,8 +97,8 @@ def indexes(catalog: Json) -> list[IndexState]:
             index.get("reason"),
         )
         for kind, member in (("edge", "edges"), ("node", "nodes"))
-        for each in sorted(catalog[member], key=lambda each: each["name"])
-        for index in each["indexes"]
+        for declared in sorted(catalog[member], key=lambda item: item["name"])
+        for index in declared["indexes"]
     ]
 
 
@@ -135,10 +137,10 @@ class ChangeSchemas:
 
     def declared(self, kind: str, name: str, properties: Iterable[str]) -> EntityType | None:
         """The type that has these properties."""
-        found = _type_in(self.after, kind, name)
-        if found is None or not found.properties.keys() >= set(properties):
-            return _type_in(self.before(), kind, name) or found
-        return found
+        declared = _type_in(self.after, kind, name)
+        if declared is None or not declared.properties.keys() >= set(properties):
+            return _type_in(self.before(), kind, name) or declared
+        return declared
 
 
 def _type_in(catalog: Catalog, kind: str, name: str) -> EntityType | None:
@@ -169,7 +171,7 @@ def block(value: Json, of: Commit, schemas: ChangeSchemas) -> CommitChanges:
 
 
 def _changes(value: Json, schemas: ChangeSchemas) -> tuple[EntityChange, ...]:
-    return tuple(change(each, schemas) for each in value["changes"])
+    return tuple(change(item, schemas) for item in value["changes"])
 
 
 def _steps(value: Json) -> tuple[Any, ...]:
@@ -189,8 +191,8 @@ def explanation(value: Json) -> Explanation:
             for input in value["inputs"]
         ),
         tuple(
-            InputChoice(each["input"], each["path"], each["rows"], each["estimate"], each["expected"])
-            for each in value["access"]
+            InputChoice(access["input"], access["path"], access["rows"], access["estimate"], access["expected"])
+            for access in value["access"]
         ),
         value["sql"],
         tuple(_step(step) for step in value["steps"]),
@@ -222,7 +224,7 @@ def merge_result(value: Json, catalog: Catalog | None = None) -> MergeResult:
         target_commit=value.get("target_commit", ""),
         branch_deleted=value.get("branch_deleted"),
         branch_delete_error=value.get("branch_delete_error"),
-        schema_conflicts=tuple(schema_conflict(each) for each in value.get("schema_conflicts", ())),
+        schema_conflicts=tuple(schema_conflict(conflict) for conflict in value.get("schema_conflicts", ())),
         schema_steps=_steps(value),
     )
 

@@ -55,16 +55,16 @@ class RemoteHistoryMethods:
         return first + (self._log(newest.ref.branch, rest, newest.id, actor) if rest else [])
 
     def _log(self, branch: str, limit: int, before: str | None, actor: str | None) -> list[Commit]:
-        found: list[Commit] = []
-        while len(found) < limit:
+        commits: list[Commit] = []
+        while len(commits) < limit:
             page = self._state.get(
-                "/commits", branch=branch, limit=min(limit - len(found), 1_000), before=before, actor=actor
+                "/commits", branch=branch, limit=min(limit - len(commits), 1_000), before=before, actor=actor
             ).json()
-            found += [decoding.commit(commit) for commit in page["commits"]]
+            commits += [decoding.commit(commit) for commit in page["commits"]]
             before = page.get("next_page_token")
             if before is None:
                 break
-        return found
+        return commits
 
     def commit(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Commit:
         """The commit of a revision."""
@@ -84,8 +84,8 @@ class RemoteHistoryMethods:
         """What changed from one revision to another, entity by entity. A stream."""
         only_default("engine", engine, "local", ENGINE)
         wanted = None if ids is None else frozenset(ids)
-        found = self._diff(a, b, _filters(types, kinds, ops))
-        return (change for change in found if wanted is None or change.id in wanted)
+        changes = self._diff(a, b, _filters(types, kinds, ops))
+        return (change for change in changes if wanted is None or change.id in wanted)
 
     def diff_stat(
         self, a: str, b: str, *, types: Iterable[str] | None = None, kinds: Iterable[str] | None = None
@@ -98,7 +98,7 @@ class RemoteHistoryMethods:
             counts.setdefault((change.kind, change.type_name), Counter())[change.op] += 1
         return [
             TypeChanges(kind, name, count["insert"], count["update"], count["delete"])
-            for (kind, name), count in sorted(counts.items(), key=lambda each: (each[0][0] == "edge", each[0][1]))
+            for (kind, name), count in sorted(counts.items(), key=lambda item: (item[0][0] == "edge", item[0][1]))
         ]
 
     def _diff(self, a: str, b: str, filters: dict[str, list[str] | None]) -> Iterator[EntityChange]:

@@ -99,7 +99,7 @@ def _foreign(status: int) -> OmnigraphError:
 
 def _rebuilt(status: int, body: Mapping[str, Any]) -> OmnigraphError:
     problem = body.get("problem") or {}
-    kind = next((each for each in _kinds() if each.code == problem.get("code")), None) or _BY_STATUS.get(status)
+    kind = next((known for known in _kinds() if known.code == problem.get("code")), None) or _BY_STATUS.get(status)
     if kind is None or kind is OmnigraphError:
         return ServerUnavailable(f"the server failed: {body['error']}")
     error = _made(kind, body["error"], problem.get("hint"))
@@ -167,8 +167,8 @@ def _merge_conflicts(details: Mapping[str, Any]) -> dict[str, Any]:
     from omnigraph.client.decoding import merge_conflict, schema_conflict
 
     return {
-        "conflicts": tuple(merge_conflict(each) for each in details.get("merge_conflicts", ())),
-        "schema_conflicts": tuple(schema_conflict(each) for each in details.get("schema_conflicts", ())),
+        "conflicts": tuple(merge_conflict(conflict) for conflict in details.get("merge_conflicts", ())),
+        "schema_conflicts": tuple(schema_conflict(conflict) for conflict in details.get("schema_conflicts", ())),
     }
 
 

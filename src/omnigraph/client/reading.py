@@ -100,14 +100,14 @@ class RemoteReadMethods:
         kind, name, id = named["entity_kind"], named["type_name"], named["id"]
         catalog = self._state.catalog(commit)
         declared = (catalog.nodes if kind == "node" else catalog.edges).get(name)
-        found = decoding.entity(state, declared, id)
+        entity = decoding.entity(state, declared, id)
         assert declared is not None, "decoding needs it"
         for property in declared.properties:
             if property in (state.get("blobs") or {}):
-                found[property] = self.blob(f"{kind}:{name}", id, property, revision=commit).read()
+                entity[property] = self.blob(f"{kind}:{name}", id, property, revision=commit).read()
             else:
-                found.setdefault(property, None)
-        return found
+                entity.setdefault(property, None)
+        return entity
 
     def history(
         self, type: str, id: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
@@ -116,7 +116,7 @@ class RemoteReadMethods:
         from omnigraph.read import EntityVersion
 
         only_default("as_of", as_of, None, "a server tells the history of an entity on a branch")
-        found: list[EntityVersion] = []
+        versions: list[EntityVersion] = []
         token: str | None = None
         while True:
             try:
@@ -124,14 +124,14 @@ class RemoteReadMethods:
             except NotFound as error:
                 if error.code != NotFound.code:
                     raise
-                return found
+                return versions
             for version in page["versions"]:
                 made = decoding.commit(version["commit"])
                 value = None if version["op"] == "delete" else self._entity(page, version, made.id)
-                found.append(EntityVersion(made, value))
+                versions.append(EntityVersion(made, value))
             token = page.get("next_page_token")
             if token is None:
-                return found
+                return versions
 
     def blob(
         self, type: str, id: str, property: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None

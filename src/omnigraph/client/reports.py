@@ -54,7 +54,7 @@ def optimize_report(value: Json) -> OptimizeReport:
 
 
 def _shape(value: Json) -> TableShape:
-    return TableShape(**{**value, "pending": tuple(PendingIndex(**each) for each in value["pending"])})
+    return TableShape(**{**value, "pending": tuple(PendingIndex(**index) for index in value["pending"])})
 
 
 def prepared_write(value: Json) -> PreparedWrite:

@@ -116,7 +116,7 @@ def _kind(type: pa.DataType) -> ColumnKind:
     kinds: tuple[tuple[Callable[[pa.DataType], bool], ColumnKind], ...] = (
         (pt.is_string, "string"),
         (pt.is_boolean, "bool"),
-        (lambda each: pt.is_integer(each) and each.bit_width <= 32, "int"),
+        (lambda type: pt.is_integer(type) and type.bit_width <= 32, "int"),
         (pt.is_integer, "bigint"),
         (pt.is_floating, "float"),
         (pt.is_date, "date"),

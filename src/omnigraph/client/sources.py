@@ -48,7 +48,7 @@ class RecordFiles:
                 error.file, error.line = self._place(error.line)
             for member in ("rejects", "problems"):
                 if hasattr(error, member):
-                    setattr(error, member, tuple(self._renamed(each) for each in getattr(error, member)))
+                    setattr(error, member, tuple(self._renamed(name) for name in getattr(error, member)))
             raise
 
     def _renamed(self, problem: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -95,7 +95,9 @@ class UploadedFiles:
             error.file = self._place(error.file)
             for member in ("rejects", "problems"):
                 if hasattr(error, member):
-                    placed = [{**each, "file": self._place(each.get("file"))} for each in getattr(error, member)]
+                    placed = [
+                        {**refusal, "file": self._place(refusal.get("file"))} for refusal in getattr(error, member)
+                    ]
                     setattr(error, member, tuple(placed))
             raise
 
@@ -110,17 +112,17 @@ def files_of(sources: Sources) -> list[Path]:
     if not isinstance(named, Iterable):
         raise UsageError(f"expected paths or DataFrames by type, got {named.__class__.__name__}")
     files: list[Path] = []
-    for each in named:
-        if not isinstance(each, str | Path):
-            raise UsageError(f"expected a path, got {each.__class__.__name__}")
-        if "://" in str(each):
+    for source in named:
+        if not isinstance(source, str | Path):
+            raise UsageError(f"expected a path, got {source.__class__.__name__}")
+        if "://" in str(source):
             raise UsageError(
-                f"{each} is not a file on this machine", hint="load addresses with --store, or as a job of the server"
+                f"{source} is not a file on this machine", hint="load addresses with --store, or as a job of the server"
             )
-        found = _found(str(each))
-        if not found:
-            raise UsageError(f"nothing to load at {each}")
-        files += found
+        matching = _found(str(source))
+        if not matching:
+            raise UsageError(f"nothing to load at {source}")
+        files += matching
     return files
 
 
@@ -154,10 +156,10 @@ def frame_files(frames: Mapping[str, Any], catalog: Catalog) -> Iterator[list[Pa
 def _found(source: str) -> list[Path]:
     path = Path(source)
     if path.is_dir():
-        return sorted(each for each in path.iterdir() if each.is_file() and not each.name.startswith((".", "_")))
+        return sorted(entry for entry in path.iterdir() if entry.is_file() and not entry.name.startswith((".", "_")))
     if path.is_file():
         return [path]
-    return [Path(each) for each in sorted(glob.glob(source)) if Path(each).is_file()]
+    return [Path(name) for name in sorted(glob.glob(source)) if Path(name).is_file()]
 
 
 def _pieces(file: Path, *, ends_line: bool = True) -> Iterator[bytes]:

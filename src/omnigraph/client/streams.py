@@ -37,7 +37,7 @@ def write_baseline(pieces: Iterator[bytes], target: Target, *, force: bool) -> B
 
 def _last(tail: bytes) -> dict[str, str]:
     try:
-        found: dict[str, str] = json.loads(tail.splitlines()[-1])["baseline"]
-        return found
+        last: dict[str, str] = json.loads(tail.splitlines()[-1])["baseline"]
+        return last
     except (IndexError, KeyError, TypeError, ValueError):
         raise ServerUnavailable("the baseline broke off before its last line") from None

@@ -135,7 +135,9 @@ class RemoteRecovery:
 
     def list(self) -> list[PreparedWrite]:
         """The prepared writes, oldest first."""
-        return [reports.prepared_write(each) for each in self._state.get("/maintenance/recovery").json()["prepared"]]
+        return [
+            reports.prepared_write(prepared) for prepared in self._state.get("/maintenance/recovery").json()["prepared"]
+        ]
 
     def resume(self, commit_id: str) -> Commit:
         """Publish what was staged; the same commit when it was published already."""

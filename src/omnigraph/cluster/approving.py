@@ -17,7 +17,7 @@ def approve(
     """Let the next apply remove a graph. Any change of the folder, or of what was applied, makes the approval stale."""
     with locked(config, books or ledger_store(config), "approve", actor, clock) as held:
         made = plan(config, held.read())
-        operation = next((each for each in made.operations if each.address == address), None)
+        operation = next((planned for planned in made.operations if planned.address == address), None)
         if operation is None or operation.approval is None:
             raise ClusterConflict(
                 "approval_not_required",

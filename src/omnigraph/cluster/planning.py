@@ -106,7 +106,7 @@ def _operations(config: ClusterConfig, ledger: Ledger) -> Iterator[Operation]:
             yield Operation(address, "delete", *_following(address, wanted))
         else:
             bound = kind == "policy" and before is not None
-            bindings = [each.get(address, {}).get("applies_to") for each in (applied, wanted)]
+            bindings = [side.get(address, {}).get("applies_to") for side in (applied, wanted)]
             change: Change = "create" if before is None else "update"
             yield Operation(address, change, binding_change=bound and bindings[0] != bindings[1])
 

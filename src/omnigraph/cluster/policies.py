@@ -50,7 +50,7 @@ def stored_queries(config: ClusterConfig, graph: str | None = None) -> dict[str,
     """The stored queries of the graphs of a folder."""
     if graph is not None and graph not in config.graphs:
         raise UsageError(f"the cluster has no graph '{graph}'", hint=f"its graphs: {', '.join(config.graphs)}")
-    return {id: dict(each.queries) for id, each in config.graphs.items() if graph in (None, id)}
+    return {id: dict(declared.queries) for id, declared in config.graphs.items() if graph in (None, id)}
 
 
 def broken_queries(config: ClusterConfig, graph: str | None = None) -> tuple[list[dict[str, str]], list[str]]:
@@ -64,7 +64,7 @@ def broken_queries(config: ClusterConfig, graph: str | None = None) -> tuple[lis
             warnings.append(f"graph '{id}' is not there yet: its queries fit the schema of the folder")
             continue
         for query in queries.values():
-            (linted,) = [each for each in live.lint(query.text).queries if each.name == query.name]
+            (linted,) = [report for report in live.lint(query.text).queries if report.name == query.name]
             if linted.error is not None:
                 broken.append({"graph": id, "query": query.name, "message": linted.error.message})
     return broken, warnings

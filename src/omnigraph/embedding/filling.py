@@ -39,10 +39,15 @@ def text_vectors(entity: EntityType) -> tuple[TextVector, ...]:
     """Those of a type."""
     return tuple(
         TextVector(
-            entity.name, each.name, each.embed.source, each.type.dimension or 0, each.embed.model, each.is_required
+            entity.name,
+            property.name,
+            property.embed.source,
+            property.type.dimension or 0,
+            property.embed.model,
+            property.is_required,
         )
-        for each in entity.embedded
-        if each.embed is not None
+        for property in entity.embedded
+        if property.embed is not None
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.deadlines import Deadline
@@ -36,7 +37,7 @@ class OpenAi:
             body["dimensions"] = dimension
         answer = self._requests.post("/embeddings", body, answer_bytes(len(texts), dimension), deadline)
         try:
-            rows = [each["embedding"] for each in sorted(answer["data"], key=lambda each: each["index"])]
+            rows = [item["embedding"] for item in sorted(answer["data"], key=itemgetter("index"))]
         except (TypeError, KeyError):
             raise not_vectors(self.model) from None
         return numbers(rows, len(texts), dimension, self.model)

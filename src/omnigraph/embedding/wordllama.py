@@ -34,8 +34,8 @@ class WordLlama:
                 hint="declare the property as Vector(256), name another model in @embed, or set OMNIGRAPH_EMBED_PROVIDER",
             )
         encoded = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
-        lengths = np.array([len(each.ids) for each in encoded])
-        tokens = np.concatenate([np.asarray(each.ids, np.int64) for each in encoded])
+        lengths = np.array([len(text.ids) for text in encoded])
+        tokens = np.concatenate([np.asarray(text.ids, np.int64) for text in encoded])
         # Sums of runs of rows; a text without tokens has none, and its vector stays zero.
         sums = np.zeros((len(texts), dimension))
         if len(tokens):

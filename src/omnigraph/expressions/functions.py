@@ -48,9 +48,9 @@ def _whole(value: Any, type_: PropertyType) -> Any:
 
 def _upper(letter: str) -> str:
     """The one letter that is this one in upper case, if there is one: Unicode's simple mapping."""
-    found = letter.upper() if letter != "ß" else "ẞ"
-    if len(found) == 1:
-        return found
+    capital = letter.upper() if letter != "ß" else "ẞ"
+    if len(capital) == 1:
+        return capital
     title = letter.title()
     return title if len(title) == 1 else letter
 
@@ -98,10 +98,10 @@ def _ceil(number: int | float) -> int | float:
 
 def _power(base: float, exponent: float) -> float | None:
     try:
-        found = math.pow(base, exponent)
+        power = math.pow(base, exponent)
     except (ValueError, OverflowError, ZeroDivisionError):
         return None
-    return found if math.isfinite(found) else None
+    return power if math.isfinite(power) else None
 
 
 # ---------------------------------------------------------------- days and instants

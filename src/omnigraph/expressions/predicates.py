@@ -63,7 +63,7 @@ class Predicate:
         """Without the conditions that `fixed[column]` states."""
         fixing = ((conjunct, self._fixing(conjunct)) for conjunct in self.conjuncts)
         return Predicate(
-            tuple(conjunct for conjunct, found in fixing if found is None or found[0] != column), self.arguments
+            tuple(conjunct for conjunct, fixed in fixing if fixed is None or fixed[0] != column), self.arguments
         )
 
     @cached_property

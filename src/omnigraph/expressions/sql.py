@@ -266,11 +266,11 @@ class ExpressionCompiler:
         whole: exp.Expression = self.placeholder(array)
         if _is_mixed([type_of(item), item_type(array.type)]):
             wanted, whole = cast(wanted, F64), cast(whole, _list_of(F64))
-        found = exp.In(this=wanted, unnest=exp.Unnest(expressions=[whole]))
+        contained = exp.In(this=wanted, unnest=exp.Unnest(expressions=[whole]))
         if not array.type.nullable:
-            return found
+            return contained
         is_null = exp.Is(this=whole.copy(), expression=exp.null())
-        return exp.Case(ifs=[exp.If(this=is_null, true=cast(exp.null(), PropertyType(Scalar.BOOL)))], default=found)
+        return exp.Case(ifs=[exp.If(this=is_null, true=cast(exp.null(), PropertyType(Scalar.BOOL)))], default=contained)
 
 
 def _item_name(variable: str) -> str:

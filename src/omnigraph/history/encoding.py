@@ -259,7 +259,7 @@ def _commit(value: Mapping[str, Any], before: CommitRef | None) -> Commit:
     merged = _parent(value.get("merged"))
     return Commit(
         ref=ref,
-        parents=tuple(each for each in (parent, merged) if each is not None),
+        parents=tuple(ref for ref in (parent, merged) if ref is not None),
         kind=value.get("kind", USUAL_KIND),
         _at_us=value["at"],
         actor=value.get("actor"),

@@ -68,10 +68,10 @@ def create_graph(
         store.create(GRAPH_KEY, seal(identity.to_json()))
     except (ObjectExists, StorageTransient) as error:
         try:
-            found = read_identity(store)
+            existing = read_identity(store)
         except GraphNotFound:
             raise error from None  # the answer was lost and nothing has arrived: the caller may simply try again
-        if found != identity:
+        if existing != identity:
             raise AlreadyExists(
                 f"there is a graph at {store.uri} already", hint="open it, or choose another place"
             ) from None

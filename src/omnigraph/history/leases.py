@@ -67,9 +67,9 @@ class Leases:
         finally:
             ended.set()
             renewing.join()
-            for each in lease:
+            for held in lease:
                 with contextlib.suppress(StorageError):
-                    self.release(each)
+                    self.release(held)
 
     def begin(self, commit: CommitRef, started: float, since: float | None = None) -> Lease:
         """A lease, not yet written, of a holder that began at this time of its own clock, or `since` by the store's.
@@ -89,13 +89,13 @@ class Leases:
 
     def living(self, now: float) -> list[Lease]:
         """Those renewed within GRACE_S before `now`, a time of the store's clock."""
-        found = []
+        living = []
         for info in self.store.list(LEASES):
             if now - info.modified.timestamp() >= GRACE_S:
                 continue
             with contextlib.suppress(ObjectMissing):  # Released meanwhile.
-                found.append(_decoded(info.key, self.store.get(info.key)))
-        return found
+                living.append(_decoded(info.key, self.store.get(info.key)))
+        return living
 
 
 def _decoded(key: str, data: bytes) -> Lease:

@@ -77,13 +77,13 @@ class Log:
         return list(islice((commit for commit in commits if actor is None or commit.actor == actor), limit))
 
     def _found(self, entry: Entry, commit_id: str) -> Commit:
-        found = self.find(entry, commit_id)
-        if found is None:
+        commit = self.find(entry, commit_id)
+        if commit is None:
             raise CommitNotFound(
                 f"commit '{commit_id}' is not in branch '{entry.branch}'",
                 hint=f"omnigraph commit list --branch {entry.branch} shows its commits",
             )
-        return found
+        return commit
 
     def _below(self, entry: Entry, seq: int) -> Iterator[Commit]:
         """The commits before the one at `seq`, newest first; newer segments are not read."""
@@ -118,11 +118,11 @@ class Log:
 
     def starting_with(self, entry: Entry, prefix: str) -> list[Commit]:
         """The commits of this branch's log whose ids begin like this."""
-        found = [commit for commit in self._recent(entry) if commit.id.startswith(prefix)]
+        commits = [commit for commit in self._recent(entry) if commit.id.startswith(prefix)]
         for segment in reversed(entry.segments):
             if segment.min_id[: len(prefix)] <= prefix <= segment.max_id[: len(prefix)]:
-                found += [commit for commit in self._load(segment) if commit.id.startswith(prefix)]
-        return found
+                commits += [commit for commit in self._load(segment) if commit.id.startswith(prefix)]
+        return commits
 
     def by_seq(self, entry: Entry, seq: int) -> Commit | None:
         """The commit at a place counted along first parents."""

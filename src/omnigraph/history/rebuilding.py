@@ -92,7 +92,7 @@ class Rebuilder:
             if commit.ref.seq <= last_seq:
                 commits.append(commit)
             commit = None if commit.parent is None else self._commits.get(commit.parent.id)
-        if [each.ref.seq for each in commits] != list(range(last_seq, first_seq - 1, -1)):
+        if [commit.ref.seq for commit in commits] != list(range(last_seq, first_seq - 1, -1)):
             return None
         return commits[::-1]
 

@@ -92,12 +92,12 @@ class Recovery:
 
     def list(self) -> list[PreparedPlan]:
         """Oldest first."""
-        found = []
+        plans = []
         for info in self.store.list("recovery"):
             # Somebody else may publish and remove one of them meanwhile.
             with contextlib.suppress(NotFound):
-                found.append(self.get(info.key.rsplit("/", 1)[1].removesuffix(".json")))
-        return sorted(found, key=lambda prepared: (prepared.prepared_at, prepared.commit_id))
+                plans.append(self.get(info.key.rsplit("/", 1)[1].removesuffix(".json")))
+        return sorted(plans, key=lambda prepared: (prepared.prepared_at, prepared.commit_id))
 
 
 def recovery_key(commit_id: str) -> str:

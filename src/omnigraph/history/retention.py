@@ -88,8 +88,8 @@ class Retention:
 
     def cutoff(self) -> float:
         """The highest cutoff there is; 0 when nothing was ever deleted."""
-        found = self.store.list(CUTOFFS, limit=1)
-        return _cutoff_us(found[0].key) / 1_000_000 if found else 0.0
+        listed = self.store.list(CUTOFFS, limit=1)
+        return _cutoff_us(listed[0].key) / 1_000_000 if listed else 0.0
 
     def fence(self, branch: str) -> None:
         """Take the next position of a living branch, so that nobody gets it with what was prepared before. Somebody else's

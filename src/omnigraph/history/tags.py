@@ -138,8 +138,8 @@ class Tags:
         self.store.delete(tag_key(name))
 
     def list(self) -> dict[str, CommitRef]:
-        found = {name: self.find(name) for name in self._names()}
-        return {name: ref for name, ref in sorted(found.items()) if ref is not None}
+        tags = {name: self.find(name) for name in self._names()}
+        return {name: ref for name, ref in sorted(tags.items()) if ref is not None}
 
     def _names(self) -> Iterator[str]:
         return (unquote(info.key.rsplit("/", 1)[1].removesuffix(".json")) for info in self.store.list("tags"))

@@ -75,4 +75,4 @@ class Watch:
 
 
 def _least(*seconds: float | None) -> float | None:
-    return min((each for each in seconds if each is not None), default=None)
+    return min((limit for limit in seconds if limit is not None), default=None)

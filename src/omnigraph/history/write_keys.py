@@ -263,8 +263,8 @@ def _sequences_after(
 def _encode_keys(rolled: RolledKeys) -> bytes:
     keys = {id: [use.content, use.seq, use.at_us] for id, use in rolled.keys.items()}
     sequences = {
-        name: [each.first, each.last, each.use.content, each.use.seq, each.use.at_us]
-        for name, each in rolled.sequences.items()
+        name: [sequence.first, sequence.last, sequence.use.content, sequence.use.seq, sequence.use.at_us]
+        for name, sequence in rolled.sequences.items()
     }
     return seal({"features": [BASE, WRITE_KEYS], "keys": keys, "sequences": sequences})
 

@@ -25,8 +25,8 @@ def editor_tables() -> dict[str, Any]:
         "queries": {
             "keywords": list(keywords()),
             "functions": [
-                {"name": each.name, "shape": each.shape, "meaning": each.meaning}
-                for each in (*FUNCTIONS.values(), COALESCE)
+                {"name": function.name, "shape": function.shape, "meaning": function.meaning}
+                for function in (*FUNCTIONS.values(), COALESCE)
             ],
             "forms": [asdict(form) for form in FORMS],
         },

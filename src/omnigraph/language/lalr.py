@@ -169,8 +169,8 @@ class Parser:
             if kind is not None and kind in self._tables.actions[state]:
                 return kind, word.end()
         for kind, pattern in self._candidates_of(state):
-            if (found := pattern.compiled.match(text, position)) is not None:
-                return kind, found.end()
+            if (piece := pattern.compiled.match(text, position)) is not None:
+                return kind, piece.end()
         raise NoParseError
 
     def _candidates_of(self, state: int) -> list[tuple[str, _Pattern]]:

@@ -68,16 +68,17 @@ def needed_adjacency(store: Store, keys: Iterable[str], is_needed: Callable[[str
         for key in keys
         if kind_of(key) == "adjacency" and (table := table_of(key)) and (segment := _opened(store, key)) is not None
     ]
-    useful = [each for each in stored if _is_useful(each, is_needed)]
-    edges = [each for each in useful if each.header.kind == "edges" and not _is_superseded(each, useful)]
+    useful = [segment for segment in stored if _is_useful(segment, is_needed)]
+    edges = [segment for segment in useful if segment.header.kind == "edges" and not _is_superseded(segment, useful)]
     numbering = {name for edge in edges for name in edge.header.numbered_by}
     nodes = [
-        each
-        for each in useful
-        if each.header.kind == "nodes" and (each.key.rsplit("/", 1)[1] in numbering or not _is_superseded(each, useful))
+        segment
+        for segment in useful
+        if segment.header.kind == "nodes"
+        and (segment.key.rsplit("/", 1)[1] in numbering or not _is_superseded(segment, useful))
     ]
-    zones = [each for each in useful if each.header.kind == "zones" and not _is_superseded(each, useful)]
-    return {each.key for each in (*edges, *nodes, *zones)}
+    zones = [segment for segment in useful if segment.header.kind == "zones" and not _is_superseded(segment, useful)]
+    return {segment.key for segment in (*edges, *nodes, *zones)}
 
 
 def _opened(store: Store, key: str) -> Segment | None:

@@ -240,8 +240,8 @@ class Cleaner:
     def _read(self, places: Sequence[tuple[str, int]]) -> list[Entry]:
         """Entries by place. One that is gone by now went in another cleanup, and needs nothing."""
         unread = [place for place in places if place not in self.entries]
-        found = side_by_side(lambda place: self.history.chain.find(*place), unread, self.threads)
-        self.entries |= {place: entry for place, entry in zip(unread, found, strict=True) if entry is not None}
+        entries = side_by_side(lambda place: self.history.chain.find(*place), unread, self.threads)
+        self.entries |= {place: entry for place, entry in zip(unread, entries, strict=True) if entry is not None}
         return [self.entries[place] for place in places if place in self.entries]
 
     def _declared_tables(self, reach: Reachable) -> set[str]:

@@ -146,7 +146,7 @@ def _newest(entries: Sequence[Entry], depth: int) -> list[Entry]:
     taken: list[Entry] = []
     for entry in entries:
         taken.append(entry)
-        if sum(len(each.steps) for each in taken) >= depth:
+        if sum(len(entry.steps) for entry in taken) >= depth:
             break
     return taken
 

@@ -82,9 +82,9 @@ def index_state(view: View, keys: Iterable[str] | None = None) -> list[IndexStat
         specs, table = index_specs(view.entity(key)), view.table(key)
         covered: dict[str, IndexCoverage] = {} if table is None else coverage(table, specs)
         for spec in specs:
-            found = covered.get(spec.name)
-            counts = (found.covered_rows, found.pending_rows) if found else (0, 0)
-            reason = why_pending(table, found) if table is not None and found and found.pending_rows else None
+            state = covered.get(spec.name)
+            counts = (state.covered_rows, state.pending_rows) if state else (0, 0)
+            reason = why_pending(table, state) if table is not None and state and state.pending_rows else None
             states.append(IndexState(key, spec.column, spec.kind, *counts, reason))
     return states
 

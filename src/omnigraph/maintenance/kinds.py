@@ -50,8 +50,8 @@ def kind_of(key: str) -> Kind | None:
 
 def table_of(key: str) -> str | None:
     """The folder of the table that an object belongs to."""
-    found = re.match(_TABLE, key)
-    return None if found is None else found[0]
+    parsed = re.match(_TABLE, key)
+    return None if parsed is None else parsed[0]
 
 
 def is_first_version(key: str) -> bool:

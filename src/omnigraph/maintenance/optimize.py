@@ -171,7 +171,7 @@ def maintain(
 def _holds_gone_rows(entry: Entry) -> bool:
     """Whether the object of an entry carries rows, or ids, that its newest commit does not have."""
     live = {(key, row) for key, state in entry.head.tables.items() for row in state.inline.row_texts.items()}
-    states = [*entry.before.tables.items(), *(each for step in entry.steps for each in step.tables.items())]
+    states = [*entry.before.tables.items(), *(item for step in entry.steps for item in step.tables.items())]
     if any(step.removed_ids for step in entry.steps):
         return True
     return any((key, row) not in live for key, state in states if state for row in state.inline.row_texts.items())
@@ -187,23 +187,23 @@ def _done_and_published(
     since: float,
     actor: str | None,
 ) -> Commit:
-    done = [each for work in works if (each := _do(repository, view, work, workers)) is not None]
+    done = [result for work in works if (result := _do(repository, view, work, workers)) is not None]
     if works and not done:
         raise _NothingLeftError
-    repository.tables.sync([replace(each.version, files=each.files) for each in done])
+    repository.tables.sync([replace(result.version, files=result.files) for result in done])
     plan = PublishPlan(
         commit_id=repository.history.new_id(),
         branch=entry.branch,
         incarnation=entry.incarnation,
         base=view.snapshot.commit.ref,
         schema=view.snapshot.schema,
-        changes=tuple(_change(each.work.key, view.state(each.work.key), each.version) for each in done),
+        changes=tuple(_change(result.work.key, view.state(result.work.key), result.version) for result in done),
         kind="optimize",
         actor=actor,
         staged_since=since,
     )
     reach(Failpoint.OPTIMIZE_BEFORE_PUBLISH)
-    return _publish(repository, plan, _Rebase(repository, {each.work.key: each for each in done}))
+    return _publish(repository, plan, _Rebase(repository, {result.work.key: result for result in done}))
 
 
 def _publish(repository: Repository, plan: PublishPlan, rebase: _Rebase) -> Commit:
@@ -319,7 +319,8 @@ class _Rebase:
         self._repository = repository
         self._done = done
         self._placed = {
-            (each.work.key, each.work.table.version): _Placed.on_base(repository, each) for each in done.values()
+            (result.work.key, result.work.table.version): _Placed.on_base(repository, result)
+            for result in done.values()
         }
         """By table and stored version: the work on top of it."""
         self._stagings = 0

@@ -290,8 +290,8 @@ class _Transfer:
             if not rest:
                 return
             attempt = Attempt(self.target.publisher, self.branch, head)
-            for each in _fitting(rest):
-                attempt.adopt(each.step, each.reached)
+            for travelling in _fitting(rest):
+                attempt.adopt(travelling.step, travelling.reached)
             is_ours = attempt.publish() is not None
             cached = self.target.chain.cached_head(self.branch) if is_ours else None
             newest = self.target.publisher.newest_head
@@ -335,11 +335,11 @@ class _Transfer:
 
 def _fitting(commits: Sequence[_Travelling]) -> Iterator[_Travelling]:
     """The first commits that fit one entry: a merge stands alone in its own."""
-    for number, each in enumerate(commits[:MAX_COMMITS_PER_ENTRY]):
-        if each.reached is not None and number:
+    for number, commit in enumerate(commits[:MAX_COMMITS_PER_ENTRY]):
+        if commit.reached is not None and number:
             return
-        yield each
-        if each.reached is not None:
+        yield commit
+        if commit.reached is not None:
             return
 
 

@@ -26,10 +26,10 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 def parse_duration(text: str) -> float:
     """Seconds of "90s", "30m", "12h", "7d", "4w" or a plain number of seconds."""
-    found = _DURATION.fullmatch(text.strip().lower())
-    if found is None:
+    parsed = _DURATION.fullmatch(text.strip().lower())
+    if parsed is None:
         raise UsageError(f"'{text}' is not a duration", hint="write 30m, 12h, 7d or 4w, or 0")
-    return float(int(found[1]) * _UNITS[found[2]])
+    return float(int(parsed[1]) * _UNITS[parsed[2]])
 
 
 @dataclass(frozen=True)

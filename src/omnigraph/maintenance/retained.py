@@ -172,12 +172,12 @@ def merge_bases(history: History, heads: Iterable[Entry]) -> Iterable[Commit]:
     shared = {part for part, count in parts.items() if count > 1}
     for left, right in itertools.combinations([dict(part) for part in parts], 2):
         shared.add(frozenset((name, min(left[name], right[name])) for name in left.keys() & right.keys()))
-    found: dict[str, Commit] = {}
+    bases: dict[str, Commit] = {}
     for part in shared:
         with contextlib.suppress(HistoryGap):
             vector = dict(part)
-            found |= {commit.id: commit for commit in history.lineage.common_ancestors(vector, vector, entries)}
-    return found.values()
+            bases |= {commit.id: commit for commit in history.lineage.common_ancestors(vector, vector, entries)}
+    return bases.values()
 
 
 class _RememberingLog(Log):

@@ -144,8 +144,8 @@ class Desk:
 
     async def _resources(self) -> list[Resource]:
         known = [resource for resource in RESOURCES if resource.operation in self.operations]
-        scoped = [each for each in known if self._scope_of(each) in self.scopes]
-        return [each for each in scoped if await self._may(self.operations[each.operation].action)]
+        scoped = [resource for resource in known if self._scope_of(resource) in self.scopes]
+        return [resource for resource in scoped if await self._may(self.operations[resource.operation].action)]
 
     def _scope_of(self, resource: Resource) -> Scope:
         return "graph" if "{graph_id}" in self.operations[resource.operation].path else "server"
@@ -206,7 +206,7 @@ class Desk:
         )
 
     async def _get_prompt(self, _context: Any, params: protocol.GetPromptRequestParams) -> protocol.GetPromptResult:
-        prompt = next((each for each in await self._prompts() if each.name == params.name), None)
+        prompt = next((known for known in await self._prompts() if known.name == params.name), None)
         if prompt is None:
             raise MCPError(INVALID_PARAMS, "unknown prompt")
         try:

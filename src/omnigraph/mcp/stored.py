@@ -57,16 +57,18 @@ def stored_tools(queries: Sequence[Mapping[str, Any]], taken: Collection[str]) -
     """A tool for each; one whose name another tool has is called `q_<name>`."""
     used = set(taken) | {query["name"] for query in queries if query["name"] not in taken}
     tools = []
-    for each in sorted(queries, key=lambda query: str(query["name"])):
-        name = each["name"]
+    for stored in sorted(queries, key=lambda query: str(query["name"])):
+        name = stored["name"]
         if name in taken:
             while name in used:
                 name = f"q_{name}"
             used.add(name)
-        texts = [each.get("description"), each.get("instruction")]
+        texts = [stored.get("description"), stored.get("instruction")]
         description = "\n\n".join(text for text in texts if text)
-        default = f"The stored {'mutation' if each['mutation'] else 'query'} '{each['name']}'."
-        tools.append(StoredTool(name, each["name"], each["mutation"], description or default, tuple(each["params"])))
+        default = f"The stored {'mutation' if stored['mutation'] else 'query'} '{stored['name']}'."
+        tools.append(
+            StoredTool(name, stored["name"], stored["mutation"], description or default, tuple(stored["params"]))
+        )
     return tools
 
 

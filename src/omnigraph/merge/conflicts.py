@@ -159,7 +159,7 @@ class MergeConflict:
         start = self.ours or self.theirs or self.base
         if start is None:
             raise UsageError(f"{self.type_name} '{self.entity_id}' is on no side", hint="resolve it with a value")
-        value = {name: each for name, each in start.items() if name != "id"}
+        value = {name: item for name, item in start.items() if name != "id"}
         for name, take in takes.items():
             side = {"ours": self.ours, "theirs": self.theirs, "base": self.base}.get(take)
             if side is None or name not in side:
@@ -211,7 +211,7 @@ class MergeConflict:
 def divergence(entity: EntityType, id: str, kind: ConflictKind, rows: Sides) -> MergeConflict:
     """A conflict of the three-way rule, with the properties that the branches have differently."""
     differing = tuple(property for property in properties_of(entity, rows) if _is_contested(property, rows))
-    names = "" if kind == "delete_vs_update" else f" ({', '.join(each.name for each in differing)})"
+    names = "" if kind == "delete_vs_update" else f" ({', '.join(property.name for property in differing)})"
     message = f"{entity.name} '{id}': {DIVERGENCES[kind]}{names}"
     images = rows.images
     return MergeConflict(
@@ -237,8 +237,8 @@ def properties_of(entity: EntityType, rows: Sides) -> Iterator[PropertyConflict]
         yield PropertyConflict(_END_NAMES.get(column, column), base, ours, theirs)
 
 
-def _is_contested(each: PropertyConflict, rows: Sides) -> bool:
+def _is_contested(property: PropertyConflict, rows: Sides) -> bool:
     """Whether the branches differ in it; where one has no such entity, whether the other changed it."""
     if rows.ours is not None and rows.theirs is not None:
-        return bool(each.ours != each.theirs)
-    return bool(each.base != (each.theirs if rows.ours is None else each.ours))
+        return bool(property.ours != property.theirs)
+    return bool(property.base != (property.theirs if rows.ours is None else property.ours))

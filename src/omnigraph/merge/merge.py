@@ -126,7 +126,7 @@ def check_way(strategy: Strategy, by: By) -> None:
 
 
 def check_expected(expect: object) -> None:
-    is_pair = isinstance(expect, tuple) and len(expect) == 2 and all(isinstance(each, str) for each in expect)
+    is_pair = isinstance(expect, tuple) and len(expect) == 2 and all(isinstance(commit_id, str) for commit_id in expect)
     if expect is not None and not is_pair:
         raise UsageError("'expect' must be two commit ids, of the source's and of the target's head")
 
@@ -226,7 +226,7 @@ class MergeAttempt:
             schema_steps=self._schema_steps(self.schema.catalog),
         )
 
-    def _result(self, outcome: Outcome, *, dry_run: bool, commit: Commit | None = None, **found: Any) -> MergeResult:
+    def _result(self, outcome: Outcome, *, dry_run: bool, commit: Commit | None = None, **members: Any) -> MergeResult:
         return MergeResult(
             self.source_name,
             self.target.branch,
@@ -236,7 +236,7 @@ class MergeAttempt:
             dry_run=dry_run,
             source_commit=self.source.head.commit.id,
             target_commit=self.target.head.commit.id,
-            **found,
+            **members,
         )
 
     def _stopped_by_schemas(self, *, dry_run: bool) -> MergeResult:
@@ -283,7 +283,10 @@ class MergeAttempt:
     def _take_resolutions(self) -> None:
         """What was decided, checked against what the branches have now. Types that it is about are merged row by row."""
         catalog = self.schema.catalog
-        of_type = groupby(sorted(self.resolutions, key=lambda each: each.table_key), key=lambda each: each.table_key)
+        of_type = groupby(
+            sorted(self.resolutions, key=lambda resolution: resolution.table_key),
+            key=lambda resolution: resolution.table_key,
+        )
         for _, members in of_type:
             resolutions = list(members)
             entity = type_of(resolutions[0], catalog)
@@ -344,7 +347,7 @@ class MergeAttempt:
 
     def _conflicts(self) -> tuple[MergeConflict, ...]:
         """Every conflict there is: of the row rule, and then of the merged whole."""
-        found = [
+        conflicts = [
             conflict
             for entity in self.moved
             if not self._takes_pointer(entity)
@@ -358,8 +361,8 @@ class MergeAttempt:
         }
         if self.schema.has_rules_beyond(self.target_view.catalog):
             broken |= {*self._broken_by_target()}
-        found += self._with_values(sorted(broken, key=lambda conflict: conflict.order))
-        return tuple(sorted(found, key=lambda conflict: conflict.order))
+        conflicts += self._with_values(sorted(broken, key=lambda conflict: conflict.order))
+        return tuple(sorted(conflicts, key=lambda conflict: conflict.order))
 
     def _broken_by_target(self) -> list[MergeConflict]:
         """Rules that are new to the target, broken by what it changed: the other way round, its rows are put on the source's.
@@ -378,11 +381,15 @@ class MergeAttempt:
     def _with_values(self, conflicts: list[MergeConflict]) -> Iterator[MergeConflict]:
         """Broken rules with what each side has of the properties concerned."""
         types = {(kind_of(entity), entity.name): entity for entity in self.current.view.catalog.tables.values()}
-        for (kind, name), members in groupby(conflicts, key=lambda each: (each.entity_kind, each.type_name)):
+        for (kind, name), members in groupby(
+            conflicts, key=lambda conflict: (conflict.entity_kind, conflict.type_name)
+        ):
             entity, broken = types[kind, name], list(members)
-            sides = self._sides_of(entity, [each.entity_id for each in broken if each.entity_id is not None])
-            for each in broken:
-                yield with_values(each, entity, sides.get(each.entity_id or "", NOWHERE))
+            sides = self._sides_of(
+                entity, [conflict.entity_id for conflict in broken if conflict.entity_id is not None]
+            )
+            for violation in broken:
+                yield with_values(violation, entity, sides.get(violation.entity_id or "", NOWHERE))
 
     # ------------------------------------------------------------ the result
 

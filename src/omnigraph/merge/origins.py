@@ -54,8 +54,8 @@ class Origins:
         self._rows.clear()
         values = {row["id"]: row for row in base.values.to_pylist()}
         try:
-            for each in doubts:
-                self._settle(each, values)
+            for question in doubts:
+                self._settle(question, values)
         except HistoryGap:
             return base
         return BaseRows(
@@ -104,11 +104,15 @@ class Origins:
         if commit.id not in self._ends:
             history = self._repository.history
             older = (
-                each
-                for each in history.log.walk(history.lineage.entry_of(commit.ref))
-                if each.ref.seq <= commit.ref.seq
+                older_commit
+                for older_commit in history.log.walk(history.lineage.entry_of(commit.ref))
+                if older_commit.ref.seq <= commit.ref.seq
             )
-            self._ends[commit.id] = next(each for each in older if each.merged is not None or self._is_shared(each.ref))
+            self._ends[commit.id] = next(
+                older_commit
+                for older_commit in older
+                if older_commit.merged is not None or self._is_shared(older_commit.ref)
+            )
         return self._ends[commit.id]
 
     def _is_shared(self, ref: CommitRef) -> bool:
@@ -120,9 +124,9 @@ class Origins:
     def _value(self, ref: CommitRef, id: str, names: Names) -> Value:
         if ref.id not in self._rows:
             stored = type_rows(self._repository.view(self._repository.history.revisions.snapshot(ref)), self._entity.id)
-            found: pa.Table | None = None
+            value: pa.Table | None = None
             if stored is not None and stored.table is not None:
-                found = project(stored.table.lookup("id", self._ids), stored.entity, self._entity)
-            self._rows[ref.id] = {} if found is None else {row["id"]: row for row in found.to_pylist()}
+                value = project(stored.table.lookup("id", self._ids), stored.entity, self._entity)
+            self._rows[ref.id] = {} if value is None else {row["id"]: row for row in value.to_pylist()}
         row = self._rows[ref.id].get(id)
         return None if row is None else tuple(row[name] for name in names)

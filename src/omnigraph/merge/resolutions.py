@@ -86,7 +86,7 @@ class Resolution:
         if self.value is None:
             return members
         ends = {name: self.value[name] for name in _ENDS if name in self.value and self.entity_kind == "edge"}
-        properties = {name: json_value(each) for name, each in self.value.items() if name not in ends}
+        properties = {name: json_value(item) for name, item in self.value.items() if name not in ends}
         return {**members, "value": {"properties": properties, **({"endpoints": ends} if ends else {})}}
 
 
@@ -105,12 +105,12 @@ def check_resolutions(resolutions: object) -> tuple[Resolution, ...]:
     if not isinstance(resolutions, Sequence) or isinstance(resolutions, str):
         raise UsageError(f"'resolutions' must be a list of Resolution, got {type(resolutions).__name__}")
     seen: set[tuple[str, str]] = set()
-    for each in resolutions:
-        if not isinstance(each, Resolution):
-            raise UsageError(f"'resolutions' must be a list of Resolution, got {type(each).__name__} in it")
-        if (each.table_key, each.entity_id) in seen:
-            raise UsageError(f"there are two resolutions of {each}")
-        seen.add((each.table_key, each.entity_id))
+    for resolution in resolutions:
+        if not isinstance(resolution, Resolution):
+            raise UsageError(f"'resolutions' must be a list of Resolution, got {type(resolution).__name__} in it")
+        if (resolution.table_key, resolution.entity_id) in seen:
+            raise UsageError(f"there are two resolutions of {resolution}")
+        seen.add((resolution.table_key, resolution.entity_id))
     return tuple(resolutions)
 
 

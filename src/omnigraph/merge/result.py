@@ -131,6 +131,6 @@ def is_settled_by_property(conflict: MergeConflict) -> bool:
     ends = [property for property in conflict.properties if property.name in ("from", "to")]
     others = [property for property in conflict.properties if property.name not in ("from", "to")]
     return all(
-        any(all(getattr(each, side) == each.base for each in value) for side in ("ours", "theirs"))
+        any(all(getattr(property, side) == property.base for property in value) for side in ("ours", "theirs"))
         for value in (ends, *([other] for other in others))
     )

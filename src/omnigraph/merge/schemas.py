@@ -123,7 +123,7 @@ def _has_other_values(changes: pa.Table, old: pa.Table, new: pa.Table, name: str
 
 def _rules(catalog: Catalog, entity: EntityType) -> tuple[object, ...]:
     """What a row of a type has to keep, whatever its names are. A number that becomes an F64 has to be one."""
-    ids = {name: str(each.id) for name, each in entity.properties.items()}
+    ids = {name: str(property.id) for name, property in entity.properties.items()}
     types = {property.id: property.type for property in entity.properties.values()}
     values = {(id, type.nullable, type.enum) for id, type in types.items() if type.enum or not type.nullable}
     constraints = {

@@ -66,13 +66,13 @@ def _unwanted(table: Table, taken: dict[Fragment, np.ndarray[Any, Any]]) -> list
     import numpy as np
 
     here = fragments_by_files(table)
-    found: list[int] = []
+    unwanted: list[int] = []
     for fragment, offsets in taken.items():
         twin = here[fragment.files]
         if len(offsets) < twin.rows:
             rest = np.setdiff1d(np.arange(twin.rows, dtype=np.uint64), offsets, assume_unique=True)
-            found.extend((rest | np.uint64(twin.id << OFFSET_BITS)).tolist())
-    return found
+            unwanted.extend((rest | np.uint64(twin.id << OFFSET_BITS)).tolist())
+    return unwanted
 
 
 def _written(merge: TypeMerge, addresses: np.ndarray[Any, Any]) -> pa.RecordBatchReader | None:

@@ -58,7 +58,7 @@ def open_schema(entity: EntityType) -> pa.Schema:
     """Whether a value may be missing is a rule of the data, checked later."""
     import pyarrow as pa
 
-    return pa.schema([pa.field(each.name, each.type) for each in arrow_schema(entity)])
+    return pa.schema([pa.field(field.name, field.type) for field in arrow_schema(entity)])
 
 
 def doubts_schema(entity: EntityType) -> pa.Schema:

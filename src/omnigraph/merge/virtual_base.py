@@ -50,8 +50,8 @@ def merged(base: BaseEntity | None, first: BaseEntity, other: BaseEntity) -> Bas
     """What two commits have of an entity, merged on what their base has. None: that is not known."""
     known = None if base is None else base.presence(base)
     presence = _merged(known, first.presence(base), other.presence(base))
-    exists = _union([each != ABSENT] for each in presence)
-    holders = [each for each in (first, other) if True in each.exists]
+    exists = _union([value != ABSENT] for value in presence)
+    holders = [entity for entity in (first, other) if True in entity.exists]
     if True not in exists or len(holders) < 2:
         return BaseEntity(exists, holders[0].values if True in exists else ())
     before: Sequence[Candidates | None] = [None] * len(first.values)
@@ -66,11 +66,13 @@ def _merged(base: Candidates | None, first: Candidates, other: Candidates) -> Ca
         return first
     if base is None or len(base) > 1:
         return _union((first, other))
-    return _union(([each for each in first if each in other], [each for each in (*first, *other) if each not in base]))
+    return _union(
+        ([value for value in first if value in other], [value for value in (*first, *other) if value not in base])
+    )
 
 
 def _same(first: Candidates, other: Candidates) -> bool:
-    return len(first) == len(other) and all(each in other for each in first)
+    return len(first) == len(other) and all(value in other for value in first)
 
 
 def _union(lists: Iterable[Candidates]) -> Candidates:
@@ -126,8 +128,8 @@ class VirtualBase:
                 entries = [lineage.entry_of(commit.ref) for commit in commits]
                 reached = [lineage.reached_at(entry, c.ref) for entry, c in zip(entries, commits, strict=True)]
                 others: dict[str, int] = {}
-                for each in reached[:-1]:
-                    others |= {name: max(seq, others.get(name, -1)) for name, seq in each.items()}
+                for ancestor in reached[:-1]:
+                    others |= {name: max(seq, others.get(name, -1)) for name, seq in ancestor.items()}
                 self._ancestors[commits] = tuple(lineage.common_ancestors(others, reached[-1], entries))
             except HistoryGap:
                 self._ancestors[commits] = ()
@@ -154,7 +156,7 @@ class VirtualBase:
             if True in entity.exists:
                 columns = [column for candidates in entity.values for column in candidates[0]]
                 rows.append({"id": id, **dict(zip(names, columns, strict=True))})
-            unknown = {f"unknown_{place}": len(each) > 1 for place, each in enumerate(entity.values)}
+            unknown = {f"unknown_{place}": len(values) > 1 for place, values in enumerate(entity.values)}
             doubts.append({"id": id, "unsure": len(entity.exists) > 1, **unknown})
         return BaseRows(
             pa.Table.from_pylist(rows, schema=open_schema(self._entity)),

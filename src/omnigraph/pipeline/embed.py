@@ -71,7 +71,7 @@ class EmbedReport:
     @property
     def rows(self) -> int:
         """Vectors in all."""
-        return sum(each.rows for each in self.properties)
+        return sum(property.rows for property in self.properties)
 
 
 def embed(
@@ -109,7 +109,7 @@ def embedded_types(catalog: Catalog, types: Sequence[str] | None) -> list[NodeTy
     """The types that have vectors of texts; UsageError for one that has none."""
     for name in types or ():
         if name not in catalog.nodes or not catalog.nodes[name].embedded:
-            known = [each.name for each in catalog.nodes.values() if each.embedded]
+            known = [node.name for node in catalog.nodes.values() if node.embedded]
             raise UsageError(
                 f"'{name}' has no property with @embed",
                 hint=f"types that have one: {', '.join(known)}" if known else 'declare one: Vector(256) @embed("text")',
@@ -151,22 +151,22 @@ class _Job:
     def find(self, view: View, node: NodeType) -> Ids:
         """The rows of a type that have a text, and no vector or whatever one."""
         table = view.table(node.table_key)
-        found: Ids = {}
+        work: Ids = {}
         for vector in text_vectors(node) if table is not None else ():
             assert table is not None
             rows = _texts(table, vector, self.which)
             texts = rows.column(vector.source).to_pylist()
             ids = {id for id, text in zip(rows.column("id").to_pylist(), texts, strict=True) if is_text(text)}
             if ids:
-                found[vector.property] = ids
-        return found
+                work[vector.property] = ids
+        return work
 
     def run(self, nodes: Sequence[NodeType], work: dict[str, Ids]) -> Iterator[Commit]:
-        self._all = sum(len(ids) for found in work.values() for ids in found.values())
+        self._all = sum(len(ids) for missing in work.values() for ids in missing.values())
         for node in nodes:
-            found = work[node.name]
-            for portion in _portions(node, sorted(set().union(*found.values()))):
-                wanted = {name: ids.intersection(portion) for name, ids in found.items()}
+            to_embed = work[node.name]
+            for portion in _portions(node, sorted(set().union(*to_embed.values()))):
+                wanted = {name: ids.intersection(portion) for name, ids in to_embed.items()}
                 commit = self._commit(node, portion, wanted)
                 if commit is not None:
                     yield commit

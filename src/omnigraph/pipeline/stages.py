@@ -41,7 +41,7 @@ class Stage:
 
 def by_name(stages: Iterable[Stage]) -> tuple[Stage, ...]:
     """Stages of the same name as one, in the order in which they began."""
-    found: dict[str, Stage] = {}
-    for each in stages:
-        found[each.stage] = found[each.stage] + each if each.stage in found else each
-    return tuple(found.values())
+    joined: dict[str, Stage] = {}
+    for stage in stages:
+        joined[stage.stage] = joined[stage.stage] + stage if stage.stage in joined else stage
+    return tuple(joined.values())

@@ -142,12 +142,12 @@ def _policies(
     yield from zip((id for id, _ in compiled), language.parsed(cedar, text, "the compiled policy"), strict=True)
     taken: set[str] = {id for id, _ in compiled}
     for file, own in cedar_texts.items():
-        for number, each in enumerate(language.parsed(cedar, own, file), 1):
-            id = (each.get("annotations") or {}).get("id") or f"{Path(file).name}#{number}"
+        for number, parsed in enumerate(language.parsed(cedar, own, file), 1):
+            id = (parsed.get("annotations") or {}).get("id") or f"{Path(file).name}#{number}"
             if id in taken:
                 raise ConfigurationError([Problem(CODE, f"two policies have the id '{id}'", file)])
             taken.add(id)
-            yield id, each
+            yield id, parsed
 
 
 def _entities(policy: PolicyFile) -> Iterator[dict[str, Any]]:

@@ -114,7 +114,7 @@ def try_cases(policies: Sequence[Policy], cases: Sequence[Case]) -> Trial:
 
 def decide(policies: Sequence[Policy], actor: str, ask: Ask) -> Decision:
     of_server = ACTIONS[ask.action] == "server"
-    policy = next((each for each in policies if (each.graph is None) == of_server), policies[0])
+    policy = next((candidate for candidate in policies if (candidate.graph is None) == of_server), policies[0])
     return policy.decide(actor, ask)
 
 

@@ -22,14 +22,14 @@ def blame_of(repository: Repository, type_name: str, entity_id: str, entry: Entr
     if value is None:
         return {}
     versions, ids = list(states.versions()), states.names(0)
-    found = {name: _setter(states, versions, ids.get(name, name)) for name in value if name != "id"}
-    merges = {commit.id: commit for commit in found.values() if commit.merged is not None}
+    setters = {name: _setter(states, versions, ids.get(name, name)) for name in value if name != "id"}
+    merges = {commit.id: commit for commit in setters.values() if commit.merged is not None}
     for merge in merges.values():
         source = _merged_source(repository, type_name, entity_id, merge)
-        for name in [name for name, commit in found.items() if commit.id == merge.id]:
+        for name in [name for name, commit in setters.items() if commit.id == merge.id]:
             if source is not None and name in source[0] and source[0][name] == value[name]:
-                found[name] = source[1][name]
-    return found
+                setters[name] = source[1][name]
+    return setters
 
 
 _UNDECLARED = object()

@@ -63,7 +63,7 @@ def blob(view: View, type_name: str, entity_id: str, property_name: str) -> Blob
     entity = view.entity(key)
     declared = entity.properties.get(property_name)
     if declared is None or declared.type.scalar is not Scalar.BLOB or declared.type.is_list:
-        blobs = [name for name, each in entity.properties.items() if each.type.scalar is Scalar.BLOB]
+        blobs = [name for name, property in entity.properties.items() if property.type.scalar is Scalar.BLOB]
         raise UsageError(
             f"'{property_name}' is no Blob of {entity.name}",
             hint=f"it has: {', '.join(blobs)}" if blobs else f"{entity.name} has no Blobs",

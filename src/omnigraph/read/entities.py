@@ -56,10 +56,10 @@ def objects(view: View, types: Sequence[str], ids: pa.Array, type_names: pa.Arra
         tags += [type_name] * rows.num_rows
     if not pieces:
         return pa.nulls(len(ids), struct)
-    found = pa.concat_tables(pieces)
-    present = _tagged(found.column("id").combine_chunks(), None if type_names is None else pa.array(tags))
+    entities = pa.concat_tables(pieces)
+    present = _tagged(entities.column("id").combine_chunks(), None if type_names is None else pa.array(tags))
     place = pc.index_in(_tagged(ids, type_names), value_set=present)
-    ordered = found.take(place).combine_chunks()
+    ordered = entities.take(place).combine_chunks()
     arrays = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in ordered.columns]
     return pa.StructArray.from_arrays(arrays, fields=list(struct), mask=pc.is_null(ids))
 

@@ -137,14 +137,14 @@ def _explain_union(
 
 def _conditions(query: RelationalQuery, arguments: Arguments) -> dict[str, str]:
     """What an input is, and what is asked of it, by how a choice names it."""
-    found = {}
+    conditions = {}
     for node in query.inputs:
         text = Predicate(node.filters, arguments).filter
-        found[f"${node.variable}"] = f": {' | '.join(node.types)}" + (f" where {text}" if text else "")
+        conditions[f"${node.variable}"] = f": {' | '.join(node.types)}" + (f" where {text}" if text else "")
     for hop in query.hops:
         text = Predicate(hop.filters, arguments).filter
-        found[hop_name(hop.expansion)] = f" where {text}" if text else ""
-    return found
+        conditions[hop_name(hop.expansion)] = f" where {text}" if text else ""
+    return conditions
 
 
 def _embedded(view: View, text: TextQuery) -> InputChoice:
@@ -153,14 +153,14 @@ def _embedded(view: View, text: TextQuery) -> InputChoice:
 
 
 def _columns(query: RelationalQuery, arguments: Arguments) -> tuple[InputColumns, ...]:
-    found = []
+    texts = []
     for node in query.inputs:
         columns = ("id", *(c.stored for c in node.columns), *(c.expression.property.column for c in node.computed))
         tables = tuple(f"node:{name}" for name in node.types)
         unique = tuple(dict.fromkeys(columns))
-        found.append(InputColumns(node.name, tables, unique, Predicate(node.filters, arguments).filter))
+        texts.append(InputColumns(node.name, tables, unique, Predicate(node.filters, arguments).filter))
     for hop in query.hops:
         bound = ("id",) if hop.expansion.reads_edges else ()
         columns = tuple(dict.fromkeys(("src", "dst", *bound, *(column.stored for column in hop.columns))))
-        found.append(InputColumns(hop.edges, (hop.table_key,), columns, Predicate(hop.filters, arguments).filter))
-    return tuple(found)
+        texts.append(InputColumns(hop.edges, (hop.table_key,), columns, Predicate(hop.filters, arguments).filter))
+    return tuple(texts)

@@ -150,15 +150,15 @@ def _as_values(table: pa.Table) -> pa.Table:
 def unambiguous(names: Iterable[str]) -> list[str]:
     """The names, made different where SQL would take two for one: it does not look at case. The later gets a number."""
     taken: set[str] = set()
-    found = []
+    distinct = []
     for name in names:
         free, number = name, 1
         while free.lower() in taken:
             number += 1
             free = f"{name}_{number}"
         taken.add(free.lower())
-        found.append(free)
-    return found
+        distinct.append(free)
+    return distinct
 
 
 def _as_value(column: pa.ChunkedArray) -> pa.ChunkedArray:

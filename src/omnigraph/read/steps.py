@@ -55,12 +55,12 @@ def steps_of(
 ) -> tuple[Step, ...]:
     """The tree of one read, root first. `conditions` says what is asked of an input, by how its choice names it."""
     rows, total_s = (None, None) if run is None else (run.rows, run.total_s)
-    found = [Step(0, _returned(plan), rows=rows, seconds=total_s)]
+    steps = [Step(0, _returned(plan), rows=rows, seconds=total_s)]
     for what in _above_engine(plan):
-        found.append(Step(len(found), what))
-    depth = len(found)
+        steps.append(Step(len(steps), what))
+    depth = len(steps)
     if answered.table is None:
-        found.append(Step(depth, "join and compute", "DuckDB", seconds=None if run is None else run.engine_s))
+        steps.append(Step(depth, "join and compute", "DuckDB", seconds=None if run is None else run.engine_s))
         depth += 1
     began = None if run is None else run.started
     for choice in (*embedded, *answered.choices):
@@ -68,8 +68,8 @@ def steps_of(
         began = None if began is None else max(choice._at, began)
         condition = conditions.get(choice.what, "")
         what = f"{choice.what}{condition}"
-        found.append(Step(depth, what, _ACCESS[choice.path], choice.expected, choice.rows, seconds, choice.estimate))
-    return tuple(found)
+        steps.append(Step(depth, what, _ACCESS[choice.path], choice.expected, choice.rows, seconds, choice.estimate))
+    return tuple(steps)
 
 
 def united_steps(parts: Sequence[Sequence[Step]], run: Measured | None) -> tuple[Step, ...]:
@@ -84,16 +84,16 @@ def _returned(plan: ReadPlan) -> str:
 
 
 def _above_engine(plan: ReadPlan) -> list[str]:
-    found = []
+    steps = []
     if plan.limit is not None or plan.offset is not None:
-        found.append("limit")
+        steps.append("limit")
     if plan.order:
-        found.append(f"order by {len(plan.order)} key{'s' if len(plan.order) > 1 else ''}")
+        steps.append(f"order by {len(plan.order)} key{'s' if len(plan.order) > 1 else ''}")
     if plan.having:
-        found.append("having")
+        steps.append("having")
     if plan.grouped:
-        found.append("group and aggregate")
-    return found
+        steps.append("group and aggregate")
+    return steps
 
 
 # ---------------------------------------------------------------- as text

@@ -76,13 +76,13 @@ class EntityStates:
     def names(self, place: int) -> dict[str, int | str]:
         """What the properties are called at a place, each with its id; the ends of an edge have none."""
         declared = self._at(place)[0].catalog.by_id.get(self.type_id)
-        return {} if declared is None else {name: each.id for name, each in declared.properties.items()}
+        return {} if declared is None else {name: property.id for name, property in declared.properties.items()}
 
     def values(self, place: int) -> dict[int | str, Any] | None:
         """The entity, by the ids of its properties."""
         value = self.entity(place)
         names = self.names(place)
-        return None if value is None else {names.get(name, name): each for name, each in value.items()}
+        return None if value is None else {names.get(name, name): item for name, item in value.items()}
 
     def added(self, property_id: int | str, newer: int, older: int) -> Commit:
         """The commit that declared a property which is there at the one place and not at the other."""

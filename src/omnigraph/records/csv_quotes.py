@@ -57,7 +57,7 @@ class QuoteTracker:
     def _one_by_one(self, chunk: bytes) -> NDArray[np.int64]:
         import numpy as np
 
-        in_quotes, closed, found = self.in_quotes, -1 if self._next_opens else -2, []
+        in_quotes, closed, ends = self.in_quotes, -1 if self._next_opens else -2, []
         quotes = np.flatnonzero(np.frombuffer(chunk, np.uint8) == self._quote[0])
         for place in quotes.tolist():
             if in_quotes:
@@ -65,8 +65,8 @@ class QuoteTracker:
             elif closed != place - 1 and (place == 0 or chunk[place - 1] not in self._cell_starts):
                 continue
             in_quotes = not in_quotes
-            found.append(place)
-        return np.array(found, np.int64)
+            ends.append(place)
+        return np.array(ends, np.int64)
 
     def _pass(self, chunk: bytes, quotes: NDArray[np.int64]) -> None:
         if not chunk:

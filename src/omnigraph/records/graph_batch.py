@@ -124,7 +124,7 @@ class GraphBatchReader:
             return None
 
     def _one_by_one(self, texts: pa.Array, numbers: pa.Array) -> Iterator[TypedRows | NamedRows]:
-        found: dict[str, GatheredRows] = {}
+        gathered: dict[str, GatheredRows] = {}
         for text, number in zip(texts.to_pylist(), numbers.to_pylist(), strict=True):
             stripped = text.strip(b" \t\r\n")
             if not stripped:
@@ -132,12 +132,12 @@ class GraphBatchReader:
             try:
                 record = parsed_line(stripped, self.catalog, self.form)
                 key = record.entity.table_key
-                if key not in found:
-                    found[key] = GatheredRows(record.entity, self.form)
-                self._gather(found[key], record, number)
+                if key not in gathered:
+                    gathered[key] = GatheredRows(record.entity, self.form)
+                self._gather(gathered[key], record, number)
             except InputError as error:
                 self.rejects.append(Reject.of(number, error, stripped.decode("utf-8", "replace")))
-        for rows in found.values():
+        for rows in gathered.values():
             yield from rows.typed()
 
     def _gather(self, rows: GatheredRows, record: LineRecord, number: int) -> None:

@@ -114,7 +114,9 @@ class TypeColumns:
         import pyarrow.compute as pc
 
         masks = [pc.match_substring_regex(texts, self._plain_patterns[as_text]) for as_text in self._dates_as_text]
-        mask = max(masks, key=lambda each: pc.sum(each).as_py() or 0) if len(texts) else pa.array([], pa.bool_())
+        mask = (
+            max(masks, key=lambda candidate: pc.sum(candidate).as_py() or 0) if len(texts) else pa.array([], pa.bool_())
+        )
         for name in self.entity.key if isinstance(self.entity, NodeType) else ():
             mask = pc.and_(mask, pc.match_substring(texts, f'"{name}":'))
         return mask

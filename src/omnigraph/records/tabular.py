@@ -110,7 +110,7 @@ class TabularReader:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        found: pa.BooleanArray | None = None
+        doubtful: pa.BooleanArray | None = None
         for property in self.entity.properties.values():
             raw = named.get(property.name)
             if raw is None or pa.types.is_nested(raw.type):
@@ -121,15 +121,15 @@ class TabularReader:
             except Doubtful:
                 mask = self._not_plain(property, raw)
             if mask is not None:
-                found = mask if found is None else pc.or_(found, mask)
+                doubtful = mask if doubtful is None else pc.or_(doubtful, mask)
                 continue
             different = raw.unique()
             if len(different) * _FEW > len(raw):
                 return None
             fits = pa.array([self._fits(property, value) for value in plain_values(different)], pa.bool_())
             mask = pc.is_in(raw, value_set=different.filter(pc.invert(fits)))
-            found = mask if found is None else pc.or_(found, mask)
-        return found
+            doubtful = mask if doubtful is None else pc.or_(doubtful, mask)
+        return doubtful
 
     def _not_plain(self, property: Property, raw: pa.Array) -> pa.BooleanArray | None:
         """The cells of text that are not plainly right; None when a pattern does not tell any."""

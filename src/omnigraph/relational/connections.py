@@ -26,11 +26,11 @@ class ConnectionPool:
     def borrow(self) -> Iterator[Any]:
         idle = self._idle.setdefault(os.getpid(), [])
         try:
-            found = idle.pop()
+            connection = idle.pop()
         except IndexError:
-            found = self._open()
-            self._opened.append(found)
+            connection = self._open()
+            self._opened.append(connection)
         try:
-            yield found
+            yield connection
         finally:
-            idle.append(found)
+            idle.append(connection)

@@ -14,10 +14,10 @@ def column(name: str, table: str | None = None) -> exp.Column:
 
 
 def table(name: str, alias: str | None = None) -> exp.Table:
-    found = exp.Table(this=exp.to_identifier(name, quoted=True))
+    tree = exp.Table(this=exp.to_identifier(name, quoted=True))
     if alias is not None and alias != name:
-        found.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
-    return found
+        tree.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+    return tree
 
 
 def named(expression: exp.Expression, alias: str) -> exp.Expression:

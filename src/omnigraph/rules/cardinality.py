@@ -93,7 +93,7 @@ class CardinalityCheck(Check):
         import pyarrow as pa
 
         written = [rows.all(need).column(need.columns[0]) for need in self._written]
-        sources = pa.chunked_array([chunk for each in written for chunk in each.chunks], pa.string()).unique()
+        sources = pa.chunked_array([chunk for sources in written for chunk in sources.chunks], pa.string()).unique()
         if complete:
             sources = self._existing(sources, rows)
         if not self.loses:

@@ -44,7 +44,7 @@ class KeyCheck(Check):
     @property
     def own(self) -> tuple[Need, ...]:
         state = ("new", "inserted") if self.inserts else ("new",)
-        return tuple(Need(each, self.table, ("id",), ("id",)) for each in state)  # type: ignore[arg-type]
+        return tuple(Need(rows, self.table, ("id",), ("id",)) for rows in state)  # type: ignore[arg-type]
 
     @property
     def others(self) -> tuple[Need, ...]:

@@ -61,7 +61,7 @@ class ValueCheck(Check):
     def _looked_at(self) -> tuple[tuple[str, bool], ...]:
         """Every property that a condition looks at, and whether it is required; any other condition is about values that are
         there."""
-        return tuple((each.property, each.rule == "required") for each in conditions(self.entity))
+        return tuple((condition.property, condition.rule == "required") for condition in conditions(self.entity))
 
     def find(self, rows: RowSource, *, complete: bool = False) -> list[Violation]:
         new = rows.all(self.own[0])
@@ -124,10 +124,12 @@ def first_errors(entity: EntityType, rows: pa.Table) -> dict[int, InputError]:
     broken = _query(*_meaning(entity)).run({"new": pa.table({**columns, "id": numbers})}, complete=True)
     order = {(condition.rule, condition.property): rank for rank, condition in enumerate(conditions(entity))}
     first: dict[int, Violation] = {}
-    for each in sorted(broken, key=lambda each: order[each.rule, each.property]):
-        first.setdefault(int(each.id), each)
+    for broken_rule in sorted(broken, key=lambda violation: order[violation.rule, violation.property]):
+        first.setdefault(int(broken_rule.id), broken_rule)
     ids = rows.column("id").take(pa.array(list(first), pa.int64())).to_pylist()
-    return {row: check.error(replace(each, id=id)) for (row, each), id in zip(first.items(), ids, strict=True)}
+    return {
+        row: check.error(replace(violation, id=id)) for (row, violation), id in zip(first.items(), ids, strict=True)
+    }
 
 
 # ---------------------------------------------------------------- conditions
@@ -224,7 +226,9 @@ def _hint(entity: EntityType, broken: Violation) -> str | None:
 
 
 def _range_reason(entity: EntityType, broken: Violation) -> str:
-    constraint = next(each for each in entity.constraints_of("range") if each.fields == (broken.property,))
+    constraint = next(
+        candidate for candidate in entity.constraints_of("range") if candidate.fields == (broken.property,)
+    )
     number = broken.number if broken.number is not None else int(str(broken.text))
     if constraint.minimum is not None and number < constraint.minimum:
         return f"value {broken.shown()} < min {constraint.minimum}"

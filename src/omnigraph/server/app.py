@@ -62,7 +62,7 @@ class Application:
         self.service = Service(source, served, settings or ServerSettings(), tracer, self._log)
         self.service.application = self
         self._handlers = all_handlers()
-        self._asynchronous = {name for name, each in self._handlers.items() if inspect.iscoroutinefunction(each)}
+        self._asynchronous = {name for name, handler in self._handlers.items() if inspect.iscoroutinefunction(handler)}
         self._router = Router(ROUTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -45,13 +45,13 @@ class StaticTokens:
 
     def verify(self, token: str) -> Actor | None:
         digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
-        found = None
+        matching = None
         for entry in self._entries:
             if hmac.compare_digest(entry.digest, digest):
-                found = entry
-        if found is None or (found.expires is not None and found.expires <= self._clock()):
+                matching = entry
+        if matching is None or (matching.expires is not None and matching.expires <= self._clock()):
             return None
-        return Actor(found.actor)
+        return Actor(matching.actor)
 
 
 def authenticate(verifiers: Sequence[TokenVerifier], header: str | None) -> Actor:

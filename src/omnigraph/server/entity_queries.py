@@ -37,15 +37,15 @@ class EntityQuery:
     @property
     def columns(self) -> list[str]:
         ends = ["from", "to"] if isinstance(self.entity, EdgeType) else []
-        shown = [name for name, each in self.entity.properties.items() if each.type.scalar is not Scalar.BLOB]
+        shown = [name for name, property in self.entity.properties.items() if property.type.scalar is not Scalar.BLOB]
         return ["id", *ends, *shown]
 
     def add_filter(self, text: str) -> None:
         """`property.op:value`. UsageError for what the type does not have or cannot compare."""
-        found = _FILTER.fullmatch(text)
-        if found is None:
+        parsed = _FILTER.fullmatch(text)
+        if parsed is None:
             raise UsageError(f"'{text[:100]}' is not a filter", hint="property.op:value, for example age.ge:18")
-        name, op, value = found[1], found[2], found[3]
+        name, op, value = parsed[1], parsed[2], parsed[3]
         declared = self._type_of(name)
         if op in _TESTS and value is None:
             self.conditions.append(f"$e.{name} {_TESTS[op]}")
@@ -59,7 +59,7 @@ class EntityQuery:
         parameter = f"v{len(self.parameters)}"
         scalar = declared.scalar.value
         if op == "in":
-            self.parameters[parameter] = f"[{scalar}]", [_value(each, declared) for each in _listed(value)]
+            self.parameters[parameter] = f"[{scalar}]", [_value(item, declared) for item in _listed(value)]
         else:
             self.parameters[parameter] = scalar, _value(value, declared)
         self.conditions.append(f"$e.{name} {_COMPARISONS[op]} ${parameter}")
@@ -161,7 +161,7 @@ class Hop:
 
     def rows(self, limit: int, offset: int) -> str:
         """The edges with their nodes: `edge_…` columns are the edge's own."""
-        shown = [name for name, each in self.edge.properties.items() if each.type.scalar is not Scalar.BLOB]
+        shown = [name for name, property in self.edge.properties.items() if property.type.scalar is not Scalar.BLOB]
         columns = ["$e.id as edge_id", "$e.from as edge_from", "$e.to as edge_to", "$b as node"]
         columns += [f"$e.{name} as edge_property_{name}" for name in shown]
         return (
@@ -180,7 +180,7 @@ def hops_of(catalog: Catalog, node: str, edges: Sequence[str] | None, direction:
                 f"no edge '{name[:100]}' touches {node}", hint=f"it has: {', '.join(sorted(names)) or 'none'}"
             )
     hops = []
-    for edge in sorted(touching, key=lambda each: each.name):
+    for edge in sorted(touching, key=lambda touched: touched.name):
         if edges is None or edge.name in edges:
             if edge.source == node and direction in ("out", "both"):
                 hops.append(Hop(edge, "out", node))

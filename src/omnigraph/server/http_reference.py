@@ -102,7 +102,7 @@ def _written(schema: dict[str, Any]) -> str:
     if "$ref" in schema:
         return str(schema["$ref"].rpartition("/")[2])
     if "anyOf" in schema:
-        return "|".join(_written(each) for each in schema["anyOf"])
+        return "|".join(_written(choice) for choice in schema["anyOf"])
     if "enum" in schema:
         return "|".join("null" if value is None else f'"{value}"' for value in schema["enum"])
     kinds = schema.get("type", [])
@@ -115,7 +115,8 @@ def _written_kind(kind: str, schema: dict[str, Any]) -> str:
     if kind == "object" and schema.get("properties"):
         required = schema.get("required", ())
         members = (
-            f"{name}{'' if name in required else '?'}: {_written(each)}" for name, each in schema["properties"].items()
+            f"{name}{'' if name in required else '?'}: {_written(member)}"
+            for name, member in schema["properties"].items()
         )
         return "{" + ", ".join(members) + "}"
     return {"string": "text", "integer": "int", "boolean": "bool"}.get(kind, kind)

@@ -27,11 +27,15 @@ def _operation(route: Route) -> ToolOperation:
     if route.body is not None and route.body.component is not None:
         body = COMPONENTS[route.body.component]
     members: dict[str, Schema] = {name: {"type": "string"} for name in in_path}
-    for name, each in parameters.items():
-        schema = {"type": "array", "items": each.schema} if each.repeated else dict(each.schema)
-        members[name] = _complete(schema | ({"description": each.description} if each.description else {}))
+    for name, declared in parameters.items():
+        schema = {"type": "array", "items": declared.schema} if declared.repeated else dict(declared.schema)
+        members[name] = _complete(schema | ({"description": declared.description} if declared.description else {}))
     members |= {name: _complete(schema) for name, schema in body.get("properties", {}).items()}
-    required = {*in_path, *body.get("required", ()), *(name for name, each in parameters.items() if each.required)}
+    required = {
+        *in_path,
+        *body.get("required", ()),
+        *(name for name, parameter in parameters.items() if parameter.required),
+    }
     answer = route.responses.get(200)
     shape = (
         None
@@ -48,7 +52,7 @@ def _operation(route: Route) -> ToolOperation:
         in_body=tuple(body.get("properties", ())),
         members=members,
         required=frozenset(required),
-        repeated=frozenset(name for name, each in parameters.items() if each.repeated),
+        repeated=frozenset(name for name, parameter in parameters.items() if parameter.repeated),
         takes_key=route.takes_write_headers,
         answer=None if shape is None else _complete(shape),
     )

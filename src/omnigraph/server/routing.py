@@ -50,10 +50,10 @@ class Router:
         """Every node that the segments lead to; exact names before any segment."""
         nodes = [node]
         for segment in segments:
-            exact = [each.below[segment] for each in nodes if segment in each.below and segment != _NAME]
-            any_name = [each.below[_NAME] for each in nodes if _NAME in each.below and segment]
+            exact = [node.below[segment] for node in nodes if segment in node.below and segment != _NAME]
+            any_name = [node.below[_NAME] for node in nodes if _NAME in node.below and segment]
             nodes = [*exact, *any_name]
-        return [each for each in nodes if each.routes]
+        return [node for node in nodes if node.routes]
 
 
 def _decoded(segment: bytes) -> str:

@@ -89,7 +89,7 @@ def change_detail(receipt: Receipt) -> JsonObject:
 def load_shape(receipt: LoadReceipt, *, from_: str | None, actor: str | None) -> JsonObject:
     """Load: `base_branch` repeats what was asked for, even when the branch was there."""
     value = load_json("", receipt)
-    counts = {kind: [_loaded(each) for each in value[kind]] for kind in ("nodes", "edges")}
+    counts = {kind: [_loaded(counts_of_type) for counts_of_type in value[kind]] for kind in ("nodes", "edges")}
     return {
         "branch": receipt.branch,
         "base_branch": from_,

@@ -46,11 +46,11 @@ class Tickets:
     def redeem(self, ticket: str, target: str) -> Actor | None:
         """Who asked for it; it works no second time. Unauthorized for one that is unknown, old, or of another path."""
         self._forget_old()
-        found = self._tickets.get(ticket)
-        if found is None or found.target != _target(target):
+        held = self._tickets.get(ticket)
+        if held is None or held.target != _target(target):
             raise Unauthorized("the ticket is not valid here", hint="ask for another one")
         del self._tickets[ticket]
-        return found.actor
+        return held.actor
 
     def _forget_old(self) -> None:
         now = self._clock()

@@ -77,7 +77,7 @@ def _from_file(path: Path) -> list[TokenEntry]:
         raise UsageError(f"cannot read the tokens in {path}", hint="it must be a YAML or JSON file in UTF-8") from None
     where = str(path)
     if isinstance(value, list):
-        return _distinct([_entry(each, f"{where}, entry {number}") for number, each in enumerate(value, 1)], where)
+        return _distinct([_entry(item, f"{where}, entry {number}") for number, item in enumerate(value, 1)], where)
     return _plain(value, where)
 
 

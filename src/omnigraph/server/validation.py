@@ -57,7 +57,7 @@ def check(value: Any, schema: Schema, where: str) -> None:
     kinds = (kinds,) if isinstance(kinds, str) else kinds
     kind = _kind_of(value)
     if kinds and kind not in kinds and not (kind == "integer" and "number" in kinds):
-        wanted = " or ".join(_WORDS[each] for each in kinds)
+        wanted = " or ".join(_WORDS[kind] for kind in kinds)
         raise UsageError(f"{where} must be {wanted}, got {_WORDS[kind]}")
     if value is not None and "enum" in schema and value not in schema["enum"]:
         raise UsageError(f"{where} must be one of {', '.join(filter(None, schema['enum']))}, got {str(value)[:100]!r}")
@@ -133,7 +133,7 @@ def checked_body(route: Route, data: bytes) -> dict[str, Any]:
 
 def checked_parameters(route: Route, query: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """Query parameters by name: text, a number where the table says so, a tuple where it may be repeated."""
-    known = {each.name: each for each in route.parameters if each.place == "query"}
+    known = {parameter.name: parameter for parameter in route.parameters if parameter.place == "query"}
     values: dict[str, Any] = {}
     for name, text in query:
         parameter = known.get(name)

@@ -97,12 +97,12 @@ def _copy_whole(source: Store, target: Store, key: str, travelled: _Travelled, o
 
 def _is_there(target: Store, key: str, size: int, old_before: float) -> bool:
     try:
-        found = target.info(key)
+        info = target.info(key)
     except ObjectMissing:
         return False
-    if found.size != size:
-        raise Damaged(key, f"it has {found.size} bytes in {target.uri}, and should have {size}")
-    return found.modified.timestamp() >= old_before
+    if info.size != size:
+        raise Damaged(key, f"it has {info.size} bytes in {target.uri}, and should have {size}")
+    return info.modified.timestamp() >= old_before
 
 
 @dataclass(frozen=True)

@@ -124,10 +124,10 @@ class LocalStore(Store):
             while True:
                 keys = itertools.islice(self._keys(folder, limit), limit)
                 infos = [self._info_if_there(key) for key in keys]
-                found = [info for info in infos if info is not None]
+                listed = [info for info in infos if info is not None]
                 # With a limit, others may be there in place of a file that went away after its folder was read.
-                if limit is None or len(found) == len(infos):
-                    return found
+                if limit is None or len(listed) == len(infos):
+                    return listed
 
     def _info_if_there(self, key: str) -> ObjectInfo | None:
         try:

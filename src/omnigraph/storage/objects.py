@@ -95,9 +95,9 @@ class ObjectStore(Store):
         chunk = _PAGE if limit is None else min(limit, _PAGE)
         with self._typed("list", folder):
             pages = obstore.list(self._client, folder or None, chunk_size=chunk)
-            found = itertools.islice(itertools.chain.from_iterable(pages), limit)
+            members = itertools.islice(itertools.chain.from_iterable(pages), limit)
             # A page is in key order, and so are the pages.
-            return [_info(each) for each in found]
+            return [_info(member) for member in members]
 
     def list_folders(self, prefix: str) -> builtins.list[str]:
         folder = checked_prefix(prefix)
@@ -125,7 +125,7 @@ class ObjectStore(Store):
                     self.delete(key)
 
     def delete_prefix(self, prefix: str) -> int:
-        keys = [each.key for each in self.list(prefix)]
+        keys = [info.key for info in self.list(prefix)]
         self.delete_many(keys)
         return len(keys)
 
@@ -212,8 +212,8 @@ def typed_client_error(error: Exception, doing: str, key: str, uri: str) -> Stor
     text = str(error)
     message = f"cannot {doing} '{key}' in {uri}: {_first_line(error)}"
     # A listing's refusal comes as a generic error, so the status of the answer counts beside the class.
-    found = re.search(r"status code: (\d{3})", text)
-    status = int(found.group(1)) if found else 0
+    matched = re.search(r"status code: (\d{3})", text)
+    status = int(matched.group(1)) if matched else 0
     if "NoSuchBucket" in text or "ContainerNotFound" in text:
         return StoragePermanent(message, key=key, hint=_NO_BUCKET)
     if isinstance(error, (exceptions.NotFoundError, FileNotFoundError)) or status == 404:

@@ -148,12 +148,12 @@ def _endpoints(scheme: str) -> Sequence[str]:
 def _spellings(scheme: str) -> dict[str, str]:
     """Each name of an option that does not need its prefix, and what it means. An earlier spelling wins over a later."""
     prefixes, table = _SCHEMES[scheme]
-    found: dict[str, str] = {}
+    spellings: dict[str, str] = {}
     for name, others in table.items():
         own = next(name.removeprefix(prefix) for prefix in prefixes if name.startswith(prefix))
         for short in (own, *others):
-            found.setdefault(short, name)
-    return found | {name: name for name in CLIENT_OPTIONS}
+            spellings.setdefault(short, name)
+    return spellings | {name: name for name in CLIENT_OPTIONS}
 
 
 def _short_name(scheme: str, spelled: str) -> str:
@@ -195,14 +195,14 @@ def _inherited(scheme: str) -> dict[str, str]:
     prefixes, table = _SCHEMES[scheme]
     spellings = _spellings(scheme)
     environment = {name.lower(): value for name, value in os.environ.items() if value}
-    found: dict[str, str] = {}
+    inherited: dict[str, str] = {}
     for short, name in spellings.items():
         if name not in table and name != "allow_http":
             continue
         for spelled in (name, *(f"{prefix}{short}" for prefix in prefixes)):
             if spelled != "allow_http" and spelled in environment:
-                found.setdefault(name, _checked(name, spelled.upper(), environment[spelled]))
-    return found
+                inherited.setdefault(name, _checked(name, spelled.upper(), environment[spelled]))
+    return inherited
 
 
 def _checked(name: str, spelled: str, value: str | bool | int) -> str:

@@ -108,10 +108,10 @@ def output_at(target: Target, options: Mapping[str, str]) -> OutputFile:
 
 def _descriptor(path: str) -> int | None:
     """The number behind /dev/stdout and its like. Opened by name, a file behind it would be emptied first."""
-    found = _DESCRIPTOR.fullmatch(os.path.normpath(path))
-    if found is None:
+    descriptor = _DESCRIPTOR.fullmatch(os.path.normpath(path))
+    if descriptor is None:
         return None
-    return int(found[1] or found[2] or (1 if path.endswith("stdout") else 2))
+    return int(descriptor[1] or descriptor[2] or (1 if path.endswith("stdout") else 2))
 
 
 @contextlib.contextmanager

@@ -59,5 +59,5 @@ def is_member(values: np.ndarray[Any, Any], members: np.ndarray[Any, Any]) -> np
     if not len(members):
         return np.zeros(len(values), bool)
     places = np.minimum(np.searchsorted(members, values), len(members) - 1)
-    found: np.ndarray[Any, Any] = members[places] == values
-    return found
+    is_equal: np.ndarray[Any, Any] = members[places] == values
+    return is_equal

@@ -87,7 +87,7 @@ class ChangedTable(Table):
         fragments = list(self.stored.fragments)
         if self.inline.masked_count:
             masked = {address >> OFFSET_BITS for change in self.inline for address in change.masked}
-            fragments = [self._masked(each) if each.id in masked else each for each in fragments]
+            fragments = [self._masked(fragment) if fragment.id in masked else fragment for fragment in fragments]
         if self.inline.row_count:
             name, rows, size = f"inline:{self.digest}", self.inline.row_count, self.inline.size
             fragments.append(Fragment(INLINE_FRAGMENT, (name,), "", rows, size))
@@ -107,7 +107,7 @@ class ChangedTable(Table):
 
         if fragment.id == INLINE_FRAGMENT:
             return np.zeros(0, np.int64)
-        beneath = next(each for each in self.stored.fragments if each.id == fragment.id)
+        beneath = next(candidate for candidate in self.stored.fragments if candidate.id == fragment.id)
         masked = self.masked_offsets(fragment.id).astype(np.int64)
         return np.union1d(self.stored.deleted_offsets(beneath), masked)
 
@@ -310,13 +310,13 @@ class ChangedTable(Table):
 
     def addresses_of(self, ids: Collection[str]) -> dict[str, int]:
         places = self.inline.places
-        found = {id: self._address(places[id]) for id in ids if id in places}
+        addresses = {id: self._address(places[id]) for id in ids if id in places}
         others = [id for id in ids if id not in places]
         beneath = self.stored.addresses_of(others) if others else {}
         if beneath and self.inline.masked_count:
             masked = self.inline.masked_addresses
             beneath = {id: address for id, address in beneath.items() if address not in masked}
-        return beneath | found
+        return beneath | addresses
 
     def _find(self, name: str, wanted: Sequence[Any], filter: str | None) -> list[int]:
         """The places of the rows in memory that have one of these values, ascending."""
@@ -324,16 +324,16 @@ class ChangedTable(Table):
         import pyarrow.compute as pc
 
         if name == "id":
-            found = sorted(self.inline.places[value] for value in wanted if value in self.inline.places)
+            places = sorted(self.inline.places[value] for value in wanted if value in self.inline.places)
         elif self.inline.row_count:
             column = self.inline_rows.column(name)
-            found = pc.indices_nonzero(are_among(column, pa.array(wanted, column.type))).to_pylist()
+            places = pc.indices_nonzero(are_among(column, pa.array(wanted, column.type))).to_pylist()
         else:
-            found = []
-        if filter is None or not found:
-            return found
+            places = []
+        if filter is None or not places:
+            return places
         kept = set(self._satisfying(filter))
-        return [place for place in found if place in kept]
+        return [place for place in places if place in kept]
 
     def place_of(self, id: str) -> int | None:
         """The address of the row in memory that has this id."""
@@ -384,7 +384,7 @@ class ChangedTable(Table):
 
         unique = sorted(set(addresses))
         shape = self.shape(columns, True)
-        own = [offset_of_address(each) for each in unique if fragment_of_address(each) == INLINE_FRAGMENT]
+        own = [offset_of_address(address) for address in unique if fragment_of_address(address) == INLINE_FRAGMENT]
         beneath = unique[: len(unique) - len(own)]
         pieces = [self.stored.take_addresses(beneath, columns).select(shape.names).cast(shape)] if beneath else []
         return pa.concat_tables([*pieces, self._rows_at(own, shape)])

@@ -106,8 +106,8 @@ def _is_unsorted(base: Table, fragment: Fragment) -> bool:
 
 
 def _fits(group: Sequence[Fragment], fragment: Fragment, cluster_by: str | None) -> bool:
-    rows = sum(each.rows for each in group) + fragment.rows
-    size = sum(each.bytes for each in group) + fragment.bytes
+    rows = sum(member.rows for member in group) + fragment.rows
+    size = sum(member.bytes for member in group) + fragment.bytes
     return rows <= ROWS_PER_FRAGMENT and (cluster_by is None or size <= MAX_CLUSTERED_BYTES)
 
 

@@ -126,13 +126,13 @@ def version_digest(dataset: Any) -> str | None:
 
 def data_digest(path: str) -> str | None:
     """What the name of a data file says of its content; None when it says nothing."""
-    found = _DATA.search(path)
-    return None if found is None else found[1]
+    named = _DATA.search(path)
+    return None if named is None else named[1]
 
 
 def deletions_digest(path: str) -> str | None:
-    found = _DELETIONS.search(path)
-    mark, digest = divmod(int(found[1]), _DELETIONS_MARK) if found else (0, 0)
+    named = _DELETIONS.search(path)
+    mark, digest = divmod(int(named[1]), _DELETIONS_MARK) if named else (0, 0)
     return f"{digest:0{SHORT_DIGITS}x}" if mark == 1 else None
 
 

@@ -39,7 +39,7 @@ def files_of(table: Table) -> TableFiles:
             for fragment in table.dataset.get_fragments()
             for file in fragment.metadata.files
         },
-        deletions=frozenset(f"{table.path}/{each.deletions}" for each in table.fragments if each.deletions),
+        deletions=frozenset(f"{table.path}/{fragment.deletions}" for fragment in table.fragments if fragment.deletions),
         indexes={
             f"{table.path}/_indices/{segment.uuid}": segment.size_bytes
             for index in table.dataset.describe_indices()

@@ -75,27 +75,27 @@ class FragmentColumns:
         use = self._counted(keys, (table.dataset.uri, fragment.content), 0 if at_once else 1)
         if not at_once and use.lookups < max(MIN_LOOKUPS, fragment.rows // rows_per_lookup):
             return None
-        found: dict[str, pa.Array] = {}
+        columns: dict[str, pa.Array] = {}
         if at_once and len(names) > 1:
             self._read_together(table, fragment, keys)
         for name, key in keys.items():
             column = self._memory.get(key, lambda name=name: self._read(table, fragment, name))  # type: ignore[misc]  # bound now
             if isinstance(column, _TooWide):
                 return None
-            found[name] = column
+            columns[name] = column
         with self._lock:
             use.read.update(names)
-        return found
+        return columns
 
     def find(self, table: Table, fragment: Fragment, names: Sequence[str]) -> dict[str, pa.Array] | None:
         """These columns, if they are held."""
-        found: dict[str, pa.Array] = {}
+        columns: dict[str, pa.Array] = {}
         for name in names:
             column = self._memory.find(_key(table, fragment, name))
             if column is None or isinstance(column, _TooWide):
                 return None
-            found[name] = column
-        return found
+            columns[name] = column
+        return columns
 
     def _counted(self, keys: Mapping[str, object], fragment: object, lookups: int) -> _Use:
         with self._lock:

@@ -70,10 +70,10 @@ def _sampled(table: Table, column: str, fragments: Sequence[int]) -> list[dict[s
     step = max(1, len(fragments) // SAMPLES)
     rows: list[dict[str, Any]] = []
     for fragment in fragments[::step]:
-        found = table.scan(
+        sample = table.scan(
             [column], f"{filters.column(column)} IS NOT NULL", fragments=[fragment], with_row_id=True, limit=SAMPLES
         ).read_all()
-        rows += found.to_pylist()
+        rows += sample.to_pylist()
     return rows[:: max(1, len(rows) // SAMPLES)]
 
 
@@ -132,10 +132,10 @@ def _addresses(table: Table, question: str, use_index: bool) -> np.ndarray[Any, 
     """Where the rows are, in order; there may be many millions."""
     import numpy as np
 
-    found = table.dataset.scanner(
+    rows = table.dataset.scanner(
         columns=[], filter=question, with_row_address=True, use_scalar_index=use_index
     ).to_table()
-    return np.sort(found.column(ROW_ADDRESS).to_numpy())
+    return np.sort(rows.column(ROW_ADDRESS).to_numpy())
 
 
 # ---------------------------------------------------------------- text and vectors
@@ -146,8 +146,8 @@ def _text_fault(table: Table, column: str, fragments: Sequence[int]) -> str | No
         word = _word_of(row[column])
         if word is None:
             continue
-        found = find_text(table, column, [word], ["id"], every=True, filter=None, limit=table.rows + 1)
-        if row[ROW_ID] not in set(found.column(ROW_ID).to_pylist()):
+        rows = find_text(table, column, [word], ["id"], every=True, filter=None, limit=table.rows + 1)
+        if row[ROW_ID] not in set(rows.column(ROW_ID).to_pylist()):
             return f"it does not find a row by its word '{word}'"
     return None
 
@@ -179,5 +179,5 @@ def _nearest(table: Table, spec: IndexSpec, vector: Sequence[float], use_index: 
         "minimum_nprobes": ALL_PARTITIONS,
         "use_index": use_index,
     }
-    found = table.dataset.scanner(columns=[DISTANCE], nearest=wanted).to_table().column(DISTANCE).to_pylist()
-    return found[0] if found else None
+    distances = table.dataset.scanner(columns=[DISTANCE], nearest=wanted).to_table().column(DISTANCE).to_pylist()
+    return distances[0] if distances else None

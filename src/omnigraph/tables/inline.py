@@ -65,7 +65,9 @@ def arrow_rows(layout: Layout, inline: Inline) -> pa.Table:
     import pyarrow as pa
 
     changes = [change for change in inline if change.rows]
-    for columns, alike in groupby((each for each in changes if layout not in each.held), lambda each: each.columns):
+    for columns, alike in groupby(
+        (change for change in changes if layout not in change.held), lambda change: change.columns
+    ):
         _hold(layout, columns, list(alike))
     batches = [change.held[layout] for change in changes]
     return pa.Table.from_batches(batches, layout.schema).combine_chunks()

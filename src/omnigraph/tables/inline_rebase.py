@@ -54,8 +54,8 @@ class InlineRebase:
             if moved:
                 rows = self._before.take_addresses(moved, ["id"])
                 ids, old = rows.column("id").to_pylist(), rows.column(ROW_ADDRESS).to_pylist()
-                found = self._after.addresses_of(ids)
-                self._places.update((address, found[id]) for id, address in zip(ids, old, strict=True))
+                known = self._after.addresses_of(ids)
+                self._places.update((address, known[id]) for id, address in zip(ids, old, strict=True))
         return [self._places[address] for address in wanted]
 
     def _found(self, ids: Iterable[str]) -> list[int]:

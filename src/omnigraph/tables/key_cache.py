@@ -95,8 +95,8 @@ class FragmentKeys:
 
         assert self.rows is not None, "only a fragment that is kept whole knows its other columns"
         column = self.rows.column(name)
-        found = are_among(column, pa.array(values, column.type))
-        places: list[int] = pc.indices_nonzero(found).to_pylist()
+        mask = are_among(column, pa.array(values, column.type))
+        places: list[int] = pc.indices_nonzero(mask).to_pylist()
         return places
 
     def without(self, offsets: Iterable[int]) -> FragmentKeys:
@@ -118,9 +118,9 @@ class KeyCache:
         self._root = root
 
     def get(self, path: str, content: Content) -> FragmentKeys | None:
-        found = self._cache.find(("keys", self._root, path, content))
-        assert found is None or isinstance(found, FragmentKeys)
-        return found
+        keys = self._cache.find(("keys", self._root, path, content))
+        assert keys is None or isinstance(keys, FragmentKeys)
+        return keys
 
     def put(self, path: str, content: Content, keys: FragmentKeys) -> None:
         if len(keys.offsets) <= MAX_FRAGMENT_ROWS:

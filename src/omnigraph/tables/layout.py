@@ -64,7 +64,7 @@ class Layout:
             if property is None:
                 columns.append(LayoutColumn(field.name, field.type, False, ((field.name, field.type),)))
                 continue
-            stored = tuple((each.name, arrow_type(each.type)) for each in stored_columns(property))
+            stored = tuple((column.name, arrow_type(column.type)) for column in stored_columns(property))
             fill = None if property.fill is None else filled_value(property.fill, property.type)
             columns.append(LayoutColumn(field.name, field.type, field.nullable, stored, fill))
         return cls(tuple(columns))
@@ -85,14 +85,16 @@ class Layout:
         """As a reader sees it."""
         import pyarrow as pa
 
-        return pa.schema([pa.field(each.name, each.type, nullable=each.nullable) for each in self.columns])
+        return pa.schema([pa.field(column.name, column.type, nullable=column.nullable) for column in self.columns])
 
     @cached_property
     def written_schema(self) -> pa.Schema:
         """As its rows are written: the newest column of each."""
         import pyarrow as pa
 
-        return pa.schema([pa.field(each.stored[0][0], each.type, nullable=each.nullable) for each in self.columns])
+        return pa.schema(
+            [pa.field(column.stored[0][0], column.type, nullable=column.nullable) for column in self.columns]
+        )
 
     def grown_schema(self, stored: pa.Schema) -> pa.Schema:
         """The stored schema with every column that rows are written to; no other column has to have a value."""
@@ -134,7 +136,7 @@ class VersionColumns:
     def _present(self, name: str) -> list[tuple[str, pa.DataType]]:
         newest, *older = self.layout.by_name[name].stored
         known = [newest] if newest[0] in self.stored else []
-        return [*known, *(each for each in older if each[0] in self.held)]
+        return [*known, *(column for column in older if column[0] in self.held)]
 
     def _fill(self, column: LayoutColumn) -> object:
         """What stands for a null; None where no row is older than the newest column."""

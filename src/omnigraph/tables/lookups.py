@@ -180,15 +180,15 @@ class Lookup:
 
         table, name = self.table, self.name
         is_indexed = fragment.id in table.indexed_fragments.get(name, ())
-        found = None if table.zones is None or is_indexed else table.zones.find(table, fragment, name, self.values)
-        if found is None:
+        in_zones = None if table.zones is None or is_indexed else table.zones.find(table, fragment, name, self.values)
+        if in_zones is None:
             return None
         shape = self.shape
-        if len(found.places) == 0:
+        if len(in_zones.places) == 0:
             return shape.empty_table()
         others = [column for column in shape.names if column not in (name, ROW_ADDRESS)]
-        rows = table.rows_in(fragment, found.places, found.addresses, others) if others else None
-        known = {name: found.values, ROW_ADDRESS: pa.array(found.addresses)}
+        rows = table.rows_in(fragment, in_zones.places, in_zones.addresses, others) if others else None
+        known = {name: in_zones.values, ROW_ADDRESS: pa.array(in_zones.addresses)}
         cells = [known[column] if column in known or rows is None else rows.column(column) for column in shape.names]
         return pa.Table.from_arrays(cells, schema=shape)
 

@@ -114,7 +114,7 @@ class LostRows:
         if not addresses:
             return
         if group.rows <= MAX_MAPPED_ROWS:
-            old = self._base.read(["id"], fragments=[each.id for each in group.old], with_address=True)
+            old = self._base.read(["id"], fragments=[fragment.id for fragment in group.old], with_address=True)
             new = self._staged.read(["id"], fragments=list(group.new_fragments), with_address=True)
         else:
             old = self._base.take_addresses(addresses, ["id"])

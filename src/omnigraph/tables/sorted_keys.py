@@ -61,8 +61,8 @@ class SortedKeys:
         """The places of rows that have one of these keys, ascending."""
         import numpy as np
 
-        found = [self.order[low:high] for low, high in self.runs(wanted) if low < high]
-        return np.sort(np.concatenate(found)) if found else self.order[:0]
+        runs = [self.order[low:high] for low, high in self.runs(wanted) if low < high]
+        return np.sort(np.concatenate(runs)) if runs else self.order[:0]
 
 
 def prefix(key: bytes) -> int:

@@ -315,8 +315,8 @@ class Table:
                 rows = self.dataset.get_fragment(fragment.id).take(places[order].tolist(), columns=list(columns))
                 return rows if len(rows) < 2 else rows.take(pa.array(np.argsort(order)))
         rows = self.take_addresses(addresses.tolist(), columns)
-        found = rows.column(ROW_ADDRESS).to_numpy()
-        return rows.drop_columns([ROW_ADDRESS]).take(pa.array(np.searchsorted(found, addresses)))
+        addresses_read = rows.column(ROW_ADDRESS).to_numpy()
+        return rows.drop_columns([ROW_ADDRESS]).take(pa.array(np.searchsorted(addresses_read, addresses)))
 
     def take_addresses(self, addresses: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """Rows at these addresses, in the order of the table, with their addresses."""

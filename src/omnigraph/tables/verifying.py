@@ -45,11 +45,11 @@ def needed_files(table: Table) -> Iterator[TableFile]:
         yield TableFile("index", key[inside:], size, digests.index_digest(key.rsplit("/", 1)[1]))
 
 
-def size_fault(file: TableFile, found: int | None) -> str | None:
+def size_fault(file: TableFile, size: int | None) -> str | None:
     """What is wrong with a file of which a listing tells this size."""
-    if found is None:
+    if size is None:
         return MISSING
-    return f"it has {found} bytes instead of {file.size}" if file.size not in (None, found) else None
+    return f"it has {size} bytes instead of {file.size}" if file.size not in (None, size) else None
 
 
 def content_fault(folder: Path, file: TableFile) -> str | None:
@@ -70,10 +70,10 @@ def check_manifest(folder: Path, path: str, version: int, digest: str | None) ->
     """Damaged unless the manifest of a table on local disk is there, with this digest if one is known."""
     file = digests.version_file(version)
     try:
-        found = digests.digest_of(folder / path / file)
+        actual = digests.digest_of(folder / path / file)
     except FileNotFoundError as error:
         raise Damaged(f"{path}/{file}", MISSING) from error
-    if digest not in (None, found):
+    if digest not in (None, actual):
         raise Damaged(f"{path}/{file}", CHANGED)
 
 
@@ -91,9 +91,9 @@ def damaged_files(
     """Every file below the manifest that a read of this version may need. `folder`: the graph's, when it is on local disk."""
     read = 0
     for file in needed_files(table):
-        found = size_of(file.name)
-        what = size_fault(file, found)
-        read += found or 0
+        size = size_of(file.name)
+        what = size_fault(file, size)
+        read += size or 0
         if what is None and folder is not None and (most_bytes is None or read <= most_bytes or file.kind == "index"):
             what = content_fault(folder / table.path, file)
         if what is not None:

@@ -73,10 +73,10 @@ class CountingStore(WrappedStore):
     def snapshot(self) -> RequestCounts:
         log = self.requests()
         return RequestCounts(
-            by_kind=dict(Counter(each.kind for each in log)),
-            bytes_in=sum(each.bytes_in for each in log),
-            bytes_out=sum(each.bytes_out for each in log),
-            hops=sequential_hops((each.start, each.end) for each in log),
+            by_kind=dict(Counter(request.kind for request in log)),
+            bytes_in=sum(request.bytes_in for request in log),
+            bytes_out=sum(request.bytes_out for request in log),
+            hops=sequential_hops((request.start, request.end) for request in log),
         )
 
     def _around(self, operation: Operation, key: str, data: bytes, call: Callable[[], T]) -> T:

@@ -46,7 +46,7 @@ def are_among(values: pa.Array | pa.ChunkedArray, others: pa.Array) -> pa.Array 
 
     if pa.types.is_floating(values.type):
         # Negative zero plus zero is zero; every other number stays as it is.
-        values, others = (pc.add(each, pa.scalar(0.0, each.type)) for each in (values, others))
+        values, others = (pc.add(side, pa.scalar(0.0, side.type)) for side in (values, others))
     return pc.is_in(values, value_set=others, skip_nulls=True)
 
 

@@ -105,16 +105,16 @@ def storage_json(report: StorageReport) -> JsonObject:
     }
 
 
-def type_storage_json(each: TypeStorage) -> JsonObject:
+def type_storage_json(usage: TypeStorage) -> JsonObject:
     """{type, rows, fragments, deleted_rows, live_bytes, history_bytes, adjacency_bytes, reclaimable_bytes, indexes}."""
     return {
-        "type": each.type,
-        "rows": each.rows,
-        "fragments": each.fragments,
-        "deleted_rows": each.deleted_rows,
-        "live_bytes": each.live_bytes,
-        "history_bytes": each.history_bytes,
-        "adjacency_bytes": each.adjacency_bytes,
-        "reclaimable_bytes": each.reclaimable_bytes,
-        "indexes": [index.to_json() for index in each.indexes],
+        "type": usage.type,
+        "rows": usage.rows,
+        "fragments": usage.fragments,
+        "deleted_rows": usage.deleted_rows,
+        "live_bytes": usage.live_bytes,
+        "history_bytes": usage.history_bytes,
+        "adjacency_bytes": usage.adjacency_bytes,
+        "reclaimable_bytes": usage.reclaimable_bytes,
+        "indexes": [index.to_json() for index in usage.indexes],
     }

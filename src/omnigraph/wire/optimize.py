@@ -42,7 +42,7 @@ def _shape_json(shape: TableShape) -> JsonObject:
         "bytes": shape.bytes,
         "indexes": shape.indexes,
         "pending": [
-            {"column": each.column, "kind": each.kind, "rows": each.rows, "reason": each.reason}
-            for each in shape.pending
+            {"column": index.column, "kind": index.kind, "rows": index.rows, "reason": index.reason}
+            for index in shape.pending
         ],
     }

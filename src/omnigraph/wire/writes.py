@@ -94,7 +94,7 @@ def merge_json(result: MergeResult) -> JsonObject:
             "bases": list(result.bases),
             "source_commit": result.source_commit,
             "target_commit": result.target_commit,
-            "changes": {key: present(dataclasses.asdict(each)) for key, each in sorted(result.types.items())},
+            "changes": {key: present(dataclasses.asdict(changes)) for key, changes in sorted(result.types.items())},
             "conflicts": [conflict.to_json() for conflict in result.conflicts],
             "schema_conflicts": [conflict.to_json() for conflict in result.schema_conflicts] or None,
             "schema_steps": [step_json(step) for step in result.schema_steps] or None,

@@ -46,7 +46,7 @@ class Carrying:
             key = self.key(change.key)
             state = self.snapshot.table(key)
             if change.mode == "strict" and change.base != state:
-                versions = (each.generation if each else 0 for each in (change.base, state))
+                versions = (side.generation if side else 0 for side in (change.base, state))
                 raise ExpectedVersionMismatch(key, *versions)
             changes.append(replace(change, key=key))
         known = {key: self.key(key) for key in plan.reads if self.before.tables[key].id in self.after.by_id}
@@ -77,7 +77,9 @@ class Carrying:
 
     def refused(self, error: InputError) -> OmnigraphError:
         """Why the rows cannot be written: the schema's change, if they kept the rules that they were checked by."""
-        entity = next((each for each in self.after.tables.values() if each.name == error.type_name), None)
+        entity = next(
+            (candidate for candidate in self.after.tables.values() if candidate.name == error.type_name), None
+        )
         if isinstance(error, ValueViolation) or (entity is not None and self._has_new_rules(entity)):
             return self.mismatch(error.message)
         return error
@@ -90,7 +92,10 @@ class Carrying:
 def _rules(catalog: Catalog, entity: EntityType) -> tuple[object, ...]:
     """What rows of a type have to keep beyond their values, whatever its names are."""
     ids = {name: property.id for name, property in entity.properties.items()}
-    unique = {frozenset(str(ids.get(name, name)) for name in each.fields) for each in entity.constraints_of("unique")}
+    unique = {
+        frozenset(str(ids.get(name, name)) for name in constraint.fields)
+        for constraint in entity.constraints_of("unique")
+    }
     if not isinstance(entity, EdgeType):
         return (unique,)
     return unique, entity.min_out, entity.max_out, tuple(node.id for _, _, node in catalog.ends(entity))

@@ -46,8 +46,8 @@ class Matcher:
             return [known for _ in rows]
         table = NewRows(self.view.schema(key), rows).table
         interpreter = Interpreter(self.arguments, len(rows), lambda _, name: table.column(name))
-        found = {name: interpreter.evaluate(expression).to_pylist() for name, expression in others}
-        return [known | {name: found[name][place] for name in found} for place in range(len(rows))]
+        columns = {name: interpreter.evaluate(expression).to_pylist() for name, expression in others}
+        return [known | {name: columns[name][place] for name in columns} for place in range(len(rows))]
 
     def matches(self, key: str, where: Expression, pending: Pending) -> tuple[list[Row], list[Row]]:
         """(committed rows, pending rows) that satisfy the condition, each in the order of ids."""
@@ -83,8 +83,8 @@ class Matcher:
         return "id", [canonical_text(value, type_) for value in values]
 
     def _satisfying(self, rows: pa.Table, conditions: Iterable[Expression]) -> list[Row]:
-        found: list[Row] = satisfying(rows, conditions, self.arguments).sort_by("id").to_pylist()
-        return found
+        matching: list[Row] = satisfying(rows, conditions, self.arguments).sort_by("id").to_pylist()
+        return matching
 
 
 def _no_columns(_variable: str, name: str) -> pa.Array:

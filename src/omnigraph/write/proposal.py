@@ -67,7 +67,7 @@ class Proposal:
         for key in sorted(self.relied_on):
             known, now = before.table(key), snapshot.table(carrying.key(key))
             if known != now:
-                raise ExpectedVersionMismatch(key, *(each.generation if each else 0 for each in (known, now)))
+                raise ExpectedVersionMismatch(key, *(side.generation if side else 0 for side in (known, now)))
 
     def _staged_under(self, view: View, plan: PublishPlan) -> PublishPlan:
         """The write as one of another schema: its rows checked by all rules of that, and rewritten."""

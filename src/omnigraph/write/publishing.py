@@ -74,7 +74,7 @@ def publish_group(
 
     The first attempt goes by the cached head: a create at a position that is taken says so, and nothing is lost.
     """
-    if len(submissions) > 1 and any(each.plan.merged or each.plan.opening for each in submissions):
+    if len(submissions) > 1 and any(submission.plan.merged or submission.plan.opening for submission in submissions):
         # A merge stands alone in its entry: what it reaches must not be ascribed to its neighbours. So does who opens a branch.
         return [outcome for submission in submissions for outcome in publish_group(history, [submission])]
     branch = submissions[0].plan.branch
@@ -101,7 +101,7 @@ def publish_group(
                 commits = attempt.publish()
         if commits is not None:
             published = {commit.id: commit for commit in commits}
-            return [_final(outcomes.get(index), each, published) for index, each in enumerate(group)]
+            return [_final(outcomes.get(index), submission, published) for index, submission in enumerate(group)]
         publisher.lost_race(branch)
         if number == 0 or has_turn:
             # Who came first is known by now, and may well be the newest.
@@ -118,7 +118,7 @@ def publish_group(
 
 def _explaining(history: History, group: Sequence[Submission]) -> contextlib.AbstractContextManager[None]:
     """A file that was staged and cannot be made durable may have been taken by cleanup."""
-    oldest = min(each.plan.staged_since for each in group if each.plan.staged_since is not None)
+    oldest = min(submission.plan.staged_since for submission in group if submission.plan.staged_since is not None)
     return history.retention.explaining(group[0].plan.branch, oldest)
 
 

@@ -86,7 +86,7 @@ class WriteTransaction:
             return False
         if view.snapshot.schema != self.view.snapshot.schema:
             if self._pending:
-                versions = (each.snapshot.commit.ref.seq for each in (self.view, view))
+                versions = (side.snapshot.commit.ref.seq for side in (self.view, view))
                 raise ExpectedVersionMismatch(SCHEMA, *versions)
             self.catalog = view.catalog
         self.entry, self.view = entry, view

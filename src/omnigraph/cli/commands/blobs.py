@@ -54,9 +54,9 @@ def _register_get(group: click.Group) -> None:
         \b
         JSON: none; the bytes are the result
         """
-        found = settings.graph_at(uri).blob(type_name, entity_id, property_name, revision=revision, as_of=as_of)
+        blob = settings.graph_at(uri).blob(type_name, entity_id, property_name, revision=revision, as_of=as_of)
         bytes_out = sys.stdout.buffer
-        for piece in found.pieces(offset, length):
+        for piece in blob.pieces(offset, length):
             bytes_out.write(piece)
         bytes_out.flush()
 
@@ -86,6 +86,6 @@ def _register_stat(group: click.Group) -> None:
         \b
         JSON: {size, etag, graph_commit_id}
         """
-        found = settings.graph_at(uri).blob(type_name, entity_id, property_name, revision=revision, as_of=as_of)
-        value = {"size": found.size, "etag": found.etag, "graph_commit_id": found.commit.id}
-        out.show(value, f"{found.size} bytes, etag {found.etag}, at commit {found.commit.id}")
+        blob = settings.graph_at(uri).blob(type_name, entity_id, property_name, revision=revision, as_of=as_of)
+        value = {"size": blob.size, "etag": blob.etag, "graph_commit_id": blob.commit.id}
+        out.show(value, f"{blob.size} bytes, etag {blob.etag}, at commit {blob.commit.id}")

@@ -87,7 +87,7 @@ def _register_branch(group: click.Group) -> None:
             shown = {"branch": branch.name, "head": branch.head.id, "age": age_text(branch.at), "by": branch.head.actor}
             rows.append({**shown, **apart, "message": branch.head.message})
         columns = ["branch", "head", "age", "ahead", "behind", "by", "message"]
-        out.table(rows, columns, value={"branches": [each.name for each in branches], "details": details})
+        out.table(rows, columns, value={"branches": [branch.name for branch in branches], "details": details})
 
     @command(group, "delete", served=True, writes=True, destroys=True)
     @click.option("--force", is_flag=True, help="Delete it even if no other branch or tag reaches all of its commits.")

@@ -91,13 +91,13 @@ def _register_reading(cluster: click.Group) -> None:
         from omnigraph.cluster import books_of
         from omnigraph.cluster import status as show
 
-        found = show(books_of(folder))
-        lines = [f"revision {found['state_revision']}" if found["state_revision"] else "nothing was applied yet"]
-        for address, each in found["resource_statuses"].items():
-            lines.append(f"{each['status']:8} {address}" + (f": {each['message']}" if "message" in each else ""))
-        if found["lock"]:
-            lines.append(f"locked by '{found['lock']['operation']}' since {found['lock']['at']}: {found['lock']['id']}")
-        out.show(found, "\n".join(lines))
+        shown = show(books_of(folder))
+        lines = [f"revision {shown['state_revision']}" if shown["state_revision"] else "nothing was applied yet"]
+        for address, state in shown["resource_statuses"].items():
+            lines.append(f"{state['status']:8} {address}" + (f": {state['message']}" if "message" in state else ""))
+        if shown["lock"]:
+            lines.append(f"locked by '{shown['lock']['operation']}' since {shown['lock']['at']}: {shown['lock']['id']}")
+        out.show(shown, "\n".join(lines))
 
 
 def _register_changing(cluster: click.Group) -> None:
@@ -158,8 +158,8 @@ def _register_changing(cluster: click.Group) -> None:
         from omnigraph.cluster import refresh as run
 
         ledger = run(read_config(folder), actor=settings.actor)
-        odd = {address: each for address, each in ledger.statuses.items() if each["status"] != "applied"}
-        lines = [f"{each['status']:8} {address}: {each['message']}" for address, each in odd.items()]
+        odd = {address: status for address, status in ledger.statuses.items() if status["status"] != "applied"}
+        lines = [f"{status['status']:8} {address}: {status['message']}" for address, status in odd.items()]
         value = {"state_revision": ledger.revision, "resource_statuses": dict(ledger.statuses)}
         out.show(value, "\n".join(lines) or "everything is as it was applied")
         if odd:
@@ -179,8 +179,10 @@ def _register_changing(cluster: click.Group) -> None:
         from omnigraph.cluster import import_state, read_config
 
         ledger = import_state(read_config(folder), actor=settings.actor)
-        found = sorted(ledger.resources)
-        out.done({"state_revision": ledger.revision, "resources": found}, f"imported {', '.join(found) or 'nothing'}")
+        addresses = sorted(ledger.resources)
+        out.done(
+            {"state_revision": ledger.revision, "resources": addresses}, f"imported {', '.join(addresses) or 'nothing'}"
+        )
 
     @command(cluster, "force-unlock", graph=False)
     @click.argument("lock_id")
@@ -224,14 +226,14 @@ def _register_queries(cli: click.Group) -> None:
         from omnigraph.cluster import read_config, stored_queries
         from omnigraph.wire.queries import query_json
 
-        found = stored_queries(read_config(folder), graph)
+        listed = stored_queries(read_config(folder), graph)
         rows = [
             {"graph": id, "query": query.name, "kind": "mutation" if query.is_mutation else "read", "file": query.file}
-            for id, queries in found.items()
+            for id, queries in listed.items()
             for query in queries.values()
         ]
         value = {
-            "graphs": {id: [query_json(query.plan) for query in queries.values()] for id, queries in found.items()}
+            "graphs": {id: [query_json(query.plan) for query in queries.values()] for id, queries in listed.items()}
         }
         out.table(rows, ["graph", "query", "kind", "file"], value=value)
 

@@ -321,7 +321,7 @@ def _loaded_text(address: str, receipt: LoadReceipt, rejects: str | None) -> str
 
 def _by_type(receipt: LoadReceipt) -> list[str]:
     """How many entities of each type the input has: nodes, then edges, by name."""
-    ordered = sorted(receipt.loaded.items(), key=lambda each: (each[0].startswith("edge:"), each[0]))
+    ordered = sorted(receipt.loaded.items(), key=lambda item: (item[0].startswith("edge:"), item[0]))
     return [f"  {key.partition(':')[2]}: {count:,}" for key, count in ordered]
 
 
@@ -333,7 +333,7 @@ def _tried_text(address: str, receipt: LoadReceipt, _: str | None) -> str:
     into = f"branch {receipt.branch} of {address}"
     if not receipt.refusals:
         return "\n".join([f"dry run: nothing was written; {into} would take everything", *accepted])
-    rejected = [f"rejected: {counted(sum(each.count for each in receipt.refusals), 'record', 'records')}"]
+    rejected = [f"rejected: {counted(sum(refusal.count for refusal in receipt.refusals), 'record', 'records')}"]
     for refusal in receipt.refusals:
         where = (
             f" ({', '.join(refusal.places)}{', ...' if refusal.count > len(refusal.places) else ''})"
@@ -342,7 +342,7 @@ def _tried_text(address: str, receipt: LoadReceipt, _: str | None) -> str:
         )
         of = f"{refusal.type_name}: " if refusal.type_name and refusal.type_name not in refusal.message else ""
         rejected.append(f"  {refusal.count:,} x {of}{refusal.message}{where}")
-    if all(each.can_be_set_aside for each in receipt.refusals):
+    if all(refusal.can_be_set_aside for refusal in receipt.refusals):
         advice = "correct the data or the schema, or set these records aside with --rejects FILE"
     else:
         advice = "correct the data or the schema; --rejects sets aside only records that are wrong by themselves"

@@ -206,7 +206,9 @@ def _optimized_row(table: TableReport) -> dict[str, object]:
         "type": table.table_key.partition(":")[2],
         "action": "; ".join(table.actions),
         **{name: both(name) for name in ("rows", "fragments", "deleted_rows", "bytes")},
-        "pending": "; ".join(f"{each.column} {each.kind}: {each.rows:,} rows, {each.reason}" for each in after.pending),
+        "pending": "; ".join(
+            f"{index.column} {index.kind}: {index.rows:,} rows, {index.reason}" for index in after.pending
+        ),
     }
 
 

@@ -159,7 +159,7 @@ def _show_log(
         listed = [
             commit_json(commit)
             | ({"labels": list(labels[commit.id])} if commit.id in labels else {})
-            | ({"stat": [counts_json(each) for each in _changed_by(graph, commit)]} if stat else {})
+            | ({"stat": [counts_json(counts) for counts in _changed_by(graph, commit)]} if stat else {})
             for commit in commits
         ]
         out.json({"commits": listed})
@@ -222,16 +222,16 @@ def _register_show(group: click.Group) -> click.Command:
         from omnigraph.wire.history import commit_json
 
         graph = settings.graph_at(uri)
-        found = graph.commit(commit, as_of=as_of)
-        changed, names = _changed_by(graph, found), labels_of(graph).get(found.id)
-        value = commit_json(found) | ({"labels": names} if names else {})
-        shown = {**value, "created_at": f"{time_text(found.at)} UTC ({age_text(found.at)})"}
+        looked_at = graph.commit(commit, as_of=as_of)
+        changed, names = _changed_by(graph, looked_at), labels_of(graph).get(looked_at.id)
+        value = commit_json(looked_at) | ({"labels": names} if names else {})
+        shown = {**value, "created_at": f"{time_text(looked_at.at)} UTC ({age_text(looked_at.at)})"}
         if names:
             shown["labels"] = ", ".join(names)
         width = max(len(name) for name in shown)
         text = [f"{name.ljust(width)}  {line(str(item))}" for name, item in shown.items()]
         text += ["", *stat_lines(changed)] if changed else []
-        out.show({**value, "stat": [counts_json(each) for each in changed]}, "\n".join(text))
+        out.show({**value, "stat": [counts_json(counts) for counts in changed]}, "\n".join(text))
 
     made: click.Command = show
     return made
@@ -352,7 +352,7 @@ def _register_diff(cli: click.Group) -> None:
             value = {"from": a, "to": b, "stat": [counts_json(count) for count in counts]}
             out.show(value, "\n".join([*stat_lines(counts), stat_total(counts)]))
             return
-        found = graph.diff(
+        changes = graph.diff(
             a,
             b,
             kinds=kinds or None,
@@ -364,9 +364,9 @@ def _register_diff(cli: click.Group) -> None:
         if out.as_json:
             from omnigraph.wire.changes import diff_json
 
-            out.json(diff_json(a, b, found))
+            out.json(diff_json(a, b, changes))
         else:
-            _print_changes(found, quiet=out.quiet)
+            _print_changes(changes, quiet=out.quiet)
 
 
 def _register_blame(cli: click.Group) -> None:
@@ -464,8 +464,8 @@ def _register_revert(cli: click.Group) -> None:
 
         graph = settings.open()
         settings.announce("revert", graph.uri)
-        found = graph.commit(commit)
-        revert = partial(graph.revert, found.id, branch=branch, strategy=strategy, by=by)  # type: ignore[arg-type]
+        reverted = graph.commit(commit)
+        revert = partial(graph.revert, reverted.id, branch=branch, strategy=strategy, by=by)  # type: ignore[arg-type]
         decided, _ = decisions(out, resolutions, interactive, lambda: revert(dry_run=True))
         try:
             result = revert(dry_run=dry_run, actor=settings.actor, message=message, resolutions=decided)
@@ -475,13 +475,13 @@ def _register_revert(cli: click.Group) -> None:
             raise
         value = merge_json(result)
         if result.conflicts or result.schema_conflicts:
-            stopped_by_conflicts(out, result, value, f"would not revert {found.id} on {branch}")
+            stopped_by_conflicts(out, result, value, f"would not revert {reverted.id} on {branch}")
         if result.outcome == "already_up_to_date":
-            out.done(value, f"{branch} has nothing of {found.id} any more; nothing changed")
+            out.done(value, f"{branch} has nothing of {reverted.id} any more; nothing changed")
         elif result.commit is None:
-            out.done(value, f"would revert {found.id} on {branch}")
+            out.done(value, f"would revert {reverted.id} on {branch}")
         else:
-            out.done(value, f"reverted {found.id} on {branch}, as commit {result.commit.id}")
+            out.done(value, f"reverted {reverted.id} on {branch}, as commit {result.commit.id}")
 
 
 def _register_feed(group: click.Group) -> None:

@@ -101,9 +101,9 @@ def register(cli: click.Group) -> None:
         \b
         JSON: {ok, bundles: [{name, actors: [actor]}]}
         """
-        found = _policies(**where)
-        bundles = [{"name": name, "actors": sorted(each.actors)} for name, each in found.items()]
-        lines = [f"policy valid: bundle '{name}' [{len(each.actors)} actors]" for name, each in found.items()]
+        policies = _policies(**where)
+        bundles = [{"name": name, "actors": sorted(bundle.actors)} for name, bundle in policies.items()]
+        lines = [f"policy valid: bundle '{name}' [{len(bundle.actors)} actors]" for name, bundle in policies.items()]
         out.show({"ok": True, "bundles": bundles}, "\n".join(lines))
 
     @command(policy, "test", graph=False)

@@ -100,7 +100,7 @@ def _source(
     settings: Settings, name: str | None, query: str | None, text: str | None, queries: str | None
 ) -> str | Path | None:
     """The text of the query, or its file: named, or found by the query's name in a folder. None for a stored query of a server."""
-    if sum(each is not None for each in (query, text, queries)) > 1:
+    if sum(source is not None for source in (query, text, queries)) > 1:
         raise UsageError("--query, -e and --queries exclude each other")
     if query is not None:
         return Path(query)
@@ -284,23 +284,25 @@ def _register_alias(cli: click.Group) -> None:
         if name is None:
             _list_aliases(settings, out)
             return
-        found = settings.config.aliases.get(name)
-        if found is None:
+        configured = settings.config.aliases.get(name)
+        if configured is None:
             known = ", ".join(sorted(settings.config.aliases)) or "none is configured"
             raise UsageError(f"there is no alias '{name}'", hint=f"the aliases: {known}")
-        if len(arguments) != len(found.args):
-            usage = " ".join([name, *(arg.upper() for arg in found.args)])
-            raise UsageError(f"alias '{name}' takes {counted(len(found.args), 'argument', 'arguments')}", hint=usage)
-        source = _source(settings, found.query, None, None, found.queries)
-        values = dict(zip(found.args, arguments, strict=True))
-        graph = _at_alias(settings, found).graph_at()
+        if len(arguments) != len(configured.args):
+            usage = " ".join([name, *(arg.upper() for arg in configured.args)])
+            raise UsageError(
+                f"alias '{name}' takes {counted(len(configured.args), 'argument', 'arguments')}", hint=usage
+            )
+        source = _source(settings, configured.query, None, None, configured.queries)
+        values = dict(zip(configured.args, arguments, strict=True))
+        graph = _at_alias(settings, configured).graph_at()
         if source is None:
-            stored, stored_name = Asked(None, {}, found.query).stored_in(graph)
-            result = stored.query(stored_name, {**found.params, **values}, revision=revision, as_of=as_of)
+            stored, stored_name = Asked(None, {}, configured.query).stored_in(graph)
+            result = stored.query(stored_name, {**configured.params, **values}, revision=revision, as_of=as_of)
         else:
-            asked = _asked(source, found.query, found.params, values)
+            asked = _asked(source, configured.query, configured.params, values)
             result = graph.query(source, asked.values, name=asked.name, revision=revision, as_of=as_of)
-        _show(settings, out, result, format or found.format, revision, as_of)
+        _show(settings, out, result, format or configured.format, revision, as_of)
 
 
 def _list_aliases(settings: Settings, out: Output) -> None:

@@ -34,8 +34,8 @@ def register(cli: click.Group) -> None:
         """
         from omnigraph.wire.schemas import schema_json
 
-        found = settings.graph_at(uri).snapshot(revision, as_of=as_of).schema
-        out.show(schema_json(found), found.source.rstrip("\n"))
+        declared = settings.graph_at(uri).snapshot(revision, as_of=as_of).schema
+        out.show(schema_json(declared), declared.source.rstrip("\n"))
 
     @command(schema, "infer", graph=False)
     @click.argument("files", nargs=-1, required=True)
@@ -122,8 +122,8 @@ def register(cli: click.Group) -> None:
         settings.warn_about_schema(desired, is_first=False)
         value, lines = migration_json(steps), steps.lines() or ["nothing to change"]
         if queries is not None:
-            value["broken_queries"] = [broken_query_json(each) for each in broken]
-            lines += [f"would break {each}" for each in broken] or ["would break no query"]
+            value["broken_queries"] = [broken_query_json(query) for query in broken]
+            lines += [f"would break {query}" for query in broken] or ["would break no query"]
         out.show(value, "\n".join(lines))
         if not steps.supported or broken:
             raise click.exceptions.Exit(1)

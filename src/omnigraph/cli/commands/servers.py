@@ -48,8 +48,8 @@ def register(cli: click.Group) -> None:
         """
         from omnigraph.client.connection import listed_graphs
 
-        found = listed_graphs(settings.connect(settings.server_target()))
-        out.show({"graphs": found}, "\n".join(f"{each['graph_id']}\t{each['uri']}" for each in found))
+        listed = listed_graphs(settings.connect(settings.server_target()))
+        out.show({"graphs": listed}, "\n".join(f"{graph['graph_id']}\t{graph['uri']}" for graph in listed))
 
 
 def _register_login(cli: click.Group) -> None:

@@ -37,7 +37,7 @@ def register(cli: click.Group) -> None:
         snapshot = graph.snapshot(branch)
         head = snapshot.commit
         labels = [name for name in labels_of(graph).get(head.id, ()) if name != branch]
-        others = [each for each in graph.branches.list() if each.name != branch]
+        others = [other for other in graph.branches.list() if other.name != branch]
         apart = [(other, graph.distance(other.head.id, head.id)) for other in others]
         nodes = {type_.name: type_.entities for type_ in snapshot.types if type_.kind == "node"}
         edges = {type_.name: type_.entities for type_ in snapshot.types if type_.kind == "edge"}
@@ -49,7 +49,7 @@ def register(cli: click.Group) -> None:
             "branch": branch,
             "head": commit_json(head),
             "labels": labels,
-            "branches": [{"name": each.name, "ahead": at.ahead, "behind": at.behind} for each, at in apart],
+            "branches": [{"name": other.name, "ahead": at.ahead, "behind": at.behind} for other, at in apart],
             "nodes": sum(nodes.values()),
             "edges": sum(edges.values()),
             "types": nodes | edges,
@@ -76,7 +76,7 @@ def _worth_optimizing(graph: Graph, branch: str) -> list[str]:
 
 def _moved(apart: Sequence[tuple[Branch, Distance]]) -> str:
     """The branches that are elsewhere, those with the newest commits first."""
-    newest_first = sorted(apart, key=lambda each: each[0].at, reverse=True)
+    newest_first = sorted(apart, key=lambda pair: pair[0].at, reverse=True)
     moved = [f"{branch.name} +{at.ahead} -{at.behind}" for branch, at in newest_first if at.ahead or at.behind]
     if not moved:
         return "no other branch is elsewhere" if apart else "there is no other branch"

@@ -96,12 +96,12 @@ def _summary(report: CleanupReport) -> str:
 def _show_kept(out: Output, kept: Sequence[KeptBy]) -> None:
     rows = [
         {
-            "kept by": each.name,
-            "commits": each.commits,
-            "files alone": each.files_alone,
-            "bytes alone": each.bytes_alone,
+            "kept by": usage.name,
+            "commits": usage.commits,
+            "files alone": usage.files_alone,
+            "bytes alone": usage.bytes_alone,
         }
-        for each in kept
+        for usage in kept
     ]
     out.table(rows, ["kept by", "commits", "files alone", "bytes alone"], value=None)
 

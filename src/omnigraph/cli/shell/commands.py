@@ -151,10 +151,10 @@ OWN: Mapping[str, Command] = {
 def _statements(rest: str, command: str) -> Iterator[Statement]:
     from omnigraph.graph.editing import statements
 
-    found = statements(rest)
-    if not found:
+    typed = statements(rest)
+    if not typed:
         raise UsageError(f"{command} takes a query", hint=f"{command} match {{ $p: Person }} return {{ $p }}")
-    for statement in found:
+    for statement in typed:
         if statement.kind != "read":
             raise UsageError(f"{command} takes a read, not a change")
         yield statement
@@ -184,7 +184,7 @@ def program_words() -> list[str]:
 
 def _takes_graph(command: click.Command) -> bool:
     if isinstance(command, click.Group):
-        return any(_takes_graph(each) for each in command.commands.values())
+        return any(_takes_graph(inner) for inner in command.commands.values())
     return command.name not in ("shell", "init", "mcp") and any(
         parameter.name == "store" for parameter in command.params
     )
@@ -198,14 +198,14 @@ def _root() -> click.Group:
 
 def _of_program(words: Sequence[str]) -> tuple[click.Command | None, list[str]]:
     """The command that some words begin with, and the words that name it."""
-    found: click.Command | None = _root()
+    command: click.Command | None = _root()
     path: list[str] = []
     for word in words:
-        if not isinstance(found, click.Group):
+        if not isinstance(command, click.Group):
             break
-        found = found.commands.get(word)
+        command = command.commands.get(word)
         path.append(word)
-    return (found, path) if found is not None and _takes_graph(found) else (None, path)
+    return (command, path) if command is not None and _takes_graph(command) else (None, path)
 
 
 def _run_of_program(session: Session, command: click.Command, path: Sequence[str], words: Sequence[str]) -> None:

@@ -69,19 +69,19 @@ class Colours(Lexer):
 def _coloured(text: str) -> StyleAndTextTuples:
     shown: StyleAndTextTuples = []
     end = 0
-    for found in _TOKEN.finditer(text):
-        shown.append(("", text[end : found.start()]))
-        shown.append((_style(found), found[0]))
-        end = found.end()
+    for token in _TOKEN.finditer(text):
+        shown.append(("", text[end : token.start()]))
+        shown.append((_style(token), token[0]))
+        end = token.end()
     return [*shown, ("", text[end:])]
 
 
-def _style(found: re.Match[str]) -> str:
-    if found.lastgroup == "member":
+def _style(token: re.Match[str]) -> str:
+    if token.lastgroup == "member":
         return ""
-    if found.lastgroup != "word":
-        return f"class:{found.lastgroup}"
-    word = found[0]
+    if token.lastgroup != "word":
+        return f"class:{token.lastgroup}"
+    word = token[0]
     if word in keywords():
         return "class:keyword"
     if word in function_names():
@@ -108,7 +108,7 @@ class Suggestions(Completer):
     def _of_command(self, before: str) -> Iterator[Completion]:
         name, separator, rest = before[1:].partition(" ")
         if not separator:
-            yield from _starting(name, [*OWN, *program_words()], {each: OWN[each].help for each in OWN})
+            yield from _starting(name, [*OWN, *program_words()], {word: OWN[word].help for word in OWN})
         elif name in ("use", "diff", "branch", "show"):
             word = rest.rpartition(" ")[2]
             yield from _starting(word, _revisions(self._session), {})

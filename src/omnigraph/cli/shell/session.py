@@ -77,11 +77,11 @@ class Session:
         from omnigraph.graph.editing import statements
 
         try:
-            found = statements(typed)
+            typed_statements = statements(typed)
         except QueryError as error:
             error.line += lines_before
             raise
-        for statement in found:
+        for statement in typed_statements:
             try:
                 self._run(statement)
             except QueryError as error:
@@ -90,9 +90,9 @@ class Session:
     def placed(self, error: QueryError, statement: Statement, lines_before: int = 0) -> QueryError:
         from omnigraph.graph.editing import moved
 
-        found = moved(error, statement.lines_before)
-        found.line += lines_before
-        return found
+        placed = moved(error, statement.lines_before)
+        placed.line += lines_before
+        return placed
 
     def arguments(self, statement: Statement) -> dict[str, object]:
         """The parameters that were set and that the statement declares."""

@@ -61,7 +61,7 @@ def _aggregated(checker: ExpressionChecker, aggregate: syntax.AggregateCall) -> 
     if isinstance(aggregate.operand, syntax.Variable) and checker.scope.edge(aggregate.operand.name) is not None:
         return plan.EntityRef(aggregate.operand.name, checker.scope.is_optional(aggregate.operand.name))
     inside = [aggregate.operand] if aggregate.argument is None else [aggregate.operand, aggregate.argument]
-    for node, _ in (found for part in inside for found in syntax.walk(part)):
+    for node, _ in (visited for part in inside for visited in syntax.walk(part)):
         if isinstance(node, syntax.AggregateCall):
             raise checker.checking.refuse("T37", "an aggregate is not allowed inside another", node.at)
         if isinstance(node, syntax.Call):

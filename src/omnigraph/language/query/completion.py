@@ -40,17 +40,17 @@ def completions(text: str, line: int, column: int, catalog: Catalog) -> list[Com
     )
     types = _types_of_variables(text, catalog)
     before = before[-WINDOW:]
-    if found := _AFTER_DOT.search(before):
-        return _starting(found[2], _properties(types.get(found[1], ()), catalog))
-    if found := _STATEMENT.search(before):
-        return _starting(found[2], _entities(catalog))
-    if (found := _AFTER_COLON.search(before)) and not found[1][:1].islower():
-        return _starting(found[1], _nodes(catalog))
-    if found := _VARIABLE.search(before):
-        return _starting(found[1], (Completion(name, "variable", " | ".join(of)) for name, of in sorted(types.items())))
-    if found := _AFTER_VARIABLE.search(before):
-        edges = _edges(types.get(found[1], ()), catalog)
-        return _starting(found[2], [*edges, *_words()])
+    if typed := _AFTER_DOT.search(before):
+        return _starting(typed[2], _properties(types.get(typed[1], ()), catalog))
+    if typed := _STATEMENT.search(before):
+        return _starting(typed[2], _entities(catalog))
+    if (typed := _AFTER_COLON.search(before)) and not typed[1][:1].islower():
+        return _starting(typed[1], _nodes(catalog))
+    if typed := _VARIABLE.search(before):
+        return _starting(typed[1], (Completion(name, "variable", " | ".join(of)) for name, of in sorted(types.items())))
+    if typed := _AFTER_VARIABLE.search(before):
+        edges = _edges(types.get(typed[1], ()), catalog)
+        return _starting(typed[2], [*edges, *_words()])
     word = _WORD.search(before)
     return _starting(word[1] if word else "", _words())
 
@@ -114,5 +114,5 @@ def _edges(types: tuple[str, ...], catalog: Catalog) -> list[Completion]:
 
 
 def _words() -> list[Completion]:
-    functions = (Completion(each.name, "function", each.shape) for each in (*FUNCTIONS.values(), COALESCE))
+    functions = (Completion(function.name, "function", function.shape) for function in (*FUNCTIONS.values(), COALESCE))
     return [*(Completion(word, "keyword") for word in keywords()), *functions]

@@ -214,10 +214,10 @@ class ExpressionChecker:
         return "bind it in `match`, or declare it as a parameter"
 
     def _property(self, access: syntax.PropertyAccess) -> plan.PropertyRef:
-        found = self._resolved(access)
+        resolved = self._resolved(access)
         if self.scope.is_optional(access.variable):
-            return replace(found, type=replace(found.type, nullable=True))
-        return found
+            return replace(resolved, type=replace(resolved.type, nullable=True))
+        return resolved
 
     def _resolved(self, access: syntax.PropertyAccess) -> plan.PropertyRef:
         name, variable = access.name, access.variable

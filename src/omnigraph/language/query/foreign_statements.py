@@ -138,31 +138,31 @@ def _created(text: str) -> str | None:
 
 def from_sql(text: str) -> str | None:
     """The body of a query for SELECT, INSERT INTO, UPDATE or DELETE FROM."""
-    if found := _SELECT.match(text):
-        return _selected(found)
-    if found := _INSERT.match(text):
-        values = zip(found[2].split(","), found[3].split(","), strict=False)
-        return f"insert {_type(found[1])} {{ {', '.join(f'{name.strip()}: {_expression(value, [])}' for name, value in values)} }}"
-    if found := _UPDATE.match(text):
-        assignments = re.sub(r"(\w+)\s*=\s*", r"\1: ", _expression(found[2], []))
-        return f"update {_type(found[1])} set {{ {assignments} }} where {_expression(found[3], [])}"
-    if found := _DELETE.match(text):
-        return f"delete {_type(found[1])} where {_expression(found[2], [])}"
+    if statement := _SELECT.match(text):
+        return _selected(statement)
+    if statement := _INSERT.match(text):
+        values = zip(statement[2].split(","), statement[3].split(","), strict=False)
+        return f"insert {_type(statement[1])} {{ {', '.join(f'{name.strip()}: {_expression(value, [])}' for name, value in values)} }}"
+    if statement := _UPDATE.match(text):
+        assignments = re.sub(r"(\w+)\s*=\s*", r"\1: ", _expression(statement[2], []))
+        return f"update {_type(statement[1])} set {{ {assignments} }} where {_expression(statement[3], [])}"
+    if statement := _DELETE.match(text):
+        return f"delete {_type(statement[1])} where {_expression(statement[2], [])}"
     return None
 
 
-def _selected(found: re.Match[str]) -> str:
-    alias = found["alias"] or found["table"][0].lower()
+def _selected(statement: re.Match[str]) -> str:
+    alias = statement["alias"] or statement["table"][0].lower()
 
     def owned(text: str) -> str:
         """With the variable before every name that is not a word of the language."""
         said = re.sub(rf"\b{alias}\s*\.\s*", "", text)
         return _expression(said, [], owner=alias)
 
-    columns = f"${alias}" if found["columns"].strip() == "*" else owned(found["columns"])
-    condition = f"  {owned(found['where'])}" if found["where"] else ""
-    limit = f" limit {found['limit']}" if found["limit"] else ""
-    return f"match {{ ${alias}: {_type(found['table'])}{condition} }} return {{ {columns} }}{limit}"
+    columns = f"${alias}" if statement["columns"].strip() == "*" else owned(statement["columns"])
+    condition = f"  {owned(statement['where'])}" if statement["where"] else ""
+    limit = f" limit {statement['limit']}" if statement["limit"] else ""
+    return f"match {{ ${alias}: {_type(statement['table'])}{condition} }} return {{ {columns} }}{limit}"
 
 
 def _type(table: str) -> str:
@@ -171,22 +171,22 @@ def _type(table: str) -> str:
 
 def _expression(text: str, variables: list[str], owner: str | None = None) -> str:
     """Operators, quotes and variables as they are written here. With an owner, names are its properties."""
-    text = re.sub(r"(?i)\b(starts|ends)\s+with\b", lambda found: f"{found[1].lower()}_with", text.strip().rstrip(";"))
+    text = re.sub(r"(?i)\b(starts|ends)\s+with\b", lambda word: f"{word[1].lower()}_with", text.strip().rstrip(";"))
     counted = owner or (variables[0] if variables else "p")
     text = re.sub(r"(?i)\bcount\s*\(\s*\*\s*\)", f"count(${counted})", text)
 
-    def written(found: re.Match[str]) -> str:
-        whole, word = found[0], found["word"]
-        if found["quoted"] is not None:
-            return text_literal(found["quoted"])
+    def written(match: re.Match[str]) -> str:
+        whole, word = match[0], match["word"]
+        if match["quoted"] is not None:
+            return text_literal(match["quoted"])
         if word is None:
             return {"<>": "!=", "==": "="}.get(whole, whole)
         if word.startswith("$"):
             return whole
-        if word.lower() in _WORDS and not found["property"]:
+        if word.lower() in _WORDS and not match["property"]:
             return word.lower()
-        is_called = text[found.end() :].lstrip().startswith("(")
-        is_alias = re.search(r"(?i)\bas\s+$", text[: found.start()]) is not None
+        is_called = text[match.end() :].lstrip().startswith("(")
+        is_alias = re.search(r"(?i)\bas\s+$", text[: match.start()]) is not None
         if word in variables:
             return "$" + "".join(whole.split())
         return whole if owner is None or is_called or is_alias else f"${owner}.{whole}"

@@ -33,8 +33,8 @@ def habit(text: str, position: int, word: str) -> str | None:
     """What to write instead, when what stands at the position is a habit of another language."""
     before, after = text[max(0, position - WINDOW) : position], text[position : position + WINDOW]
     for answer in _ANSWERS:
-        if (found := answer(before, after, word)) is not None:
-            return found
+        if (advice := answer(before, after, word)) is not None:
+            return advice
     return None
 
 
@@ -67,8 +67,8 @@ def _until_closed(text: str) -> str:
 
 
 def _quotes(_before: str, after: str, _word: str) -> str | None:
-    found = _QUOTED.match(after)
-    return None if found is None else f"texts stand in double quotes: {text_literal(found[1])}"
+    quoted = _QUOTED.match(after)
+    return None if quoted is None else f"texts stand in double quotes: {text_literal(quoted[1])}"
 
 
 def _operators(before: str, after: str, _word: str) -> str | None:
@@ -92,9 +92,9 @@ def _arrow(before: str, after: str, word: str) -> str | None:
     if left is not None and right is not None and (right[1] == ">" or word[:1].isupper()):
         edge = "knows" if right[1] == ">" else edge_word(right[1])
         return f"an edge is written by its name, with a small first letter: {left[1]} {edge} {right[2]}"
-    for found in _ARROW.finditer(before + after):
-        if found.start() <= len(before) <= found.end():
-            source, back, edge, target = found.groups()
+    for arrow in _ARROW.finditer(before + after):
+        if arrow.start() <= len(before) <= arrow.end():
+            source, back, edge, target = arrow.groups()
             ends = (target, source) if back else (source, target)
             return f"write {ends[0]} {edge_word(edge)} {ends[1]}"
     return None

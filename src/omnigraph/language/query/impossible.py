@@ -72,8 +72,8 @@ def impossible(conditions: Iterable[plan.Expression]) -> Iterator[str]:
             case plan.Binary("in", plan.PropertyRef() as ref, plan.Constant(tuple() as values, _), _):
                 wanted = columns.setdefault((ref.variable, ref.column), _Wanted())
                 wanted.is_present = True
-                found = {value for value in values if value is not None}
-                wanted.among = found if wanted.among is None else wanted.among & found
+                known = {value for value in values if value is not None}
+                wanted.among = known if wanted.among is None else wanted.among & known
             case plan.Binary(op, plan.PropertyRef() as ref, plan.Constant(value, _), _) if _is_bound(op, ref, value):
                 columns.setdefault((ref.variable, ref.column), _Wanted()).compare(op, value)
             case plan.Binary(op, plan.Constant(value, _), plan.PropertyRef() as ref, _) if _is_bound(op, ref, value):

@@ -281,13 +281,13 @@ def _components(pattern: plan.Pattern) -> int:
 
 
 def _variables(expression: plan.Expression) -> list[str]:
-    found: list[str] = []
+    names: list[str] = []
     for inner in plan.walk(expression):
         if isinstance(inner, plan.PropertyRef | plan.EntityRef):
-            found.append(inner.variable)
+            names.append(inner.variable)
         elif isinstance(inner, plan.Exists | plan.CountOf):
-            found += inner.block.outer
-    return found
+            names += inner.block.outer
+    return names
 
 
 def _search_advice(

@@ -89,8 +89,8 @@ def _is_ranking(expression: plan.Expression) -> bool:
 
 def _place_of(expression: syntax.Expr, kind: type[syntax.AggregateCall | syntax.Call]) -> Position:
     """Where something of this kind is written inside, or the alias behind which it stands."""
-    found = [node for node, depth in syntax.walk(expression) if depth > 1 and isinstance(node, kind | syntax.Word)]
-    return next((node.at for node in found if isinstance(node, kind)), found[0].at)
+    inner = [node for node, depth in syntax.walk(expression) if depth > 1 and isinstance(node, kind | syntax.Word)]
+    return next((node.at for node in inner if isinstance(node, kind)), inner[0].at)
 
 
 class _ReadChecker:

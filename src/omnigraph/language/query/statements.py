@@ -74,8 +74,8 @@ def _as_queries(typed: str) -> tuple[str, int]:
 
 
 def _leading(text: str) -> int:
-    found = _BEFORE_FIRST_WORD.match(text)
-    return found.end() if found else 0
+    leading = _BEFORE_FIRST_WORD.match(text)
+    return leading.end() if leading else 0
 
 
 def _is_ended(typed: str) -> bool:

@@ -384,14 +384,14 @@ _PARTS: dict[type, tuple[str, ...]] = {
 
 def children(node: Node) -> list[Node]:
     """The nodes directly below one, in text order."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     for part in _PARTS.get(type(node), ()):
         value = getattr(node, part)
         if isinstance(value, tuple):
-            found.extend(value)
+            nodes.extend(value)
         elif value is not None:
-            found.append(value)
-    return found
+            nodes.append(value)
+    return nodes
 
 
 def walk(node: Node) -> Iterator[tuple[Node, int]]:

@@ -90,13 +90,13 @@ class _Compilation:
         return drafts
 
     def _unique(self, kind: type[_D], schema: SchemaSyntax, code: str) -> dict[str, _D]:
-        found: dict[str, _D] = {}
+        by_name: dict[str, _D] = {}
         for declaration in schema.declarations:
             if isinstance(declaration, kind):
-                first = found.setdefault(declaration.name, declaration)
+                first = by_name.setdefault(declaration.name, declaration)
                 if first is not declaration:
                     raise self.source.error(code, declaration.place, name=declaration.name, line=first.place.line)
-        return found
+        return by_name
 
     def _check_names(self) -> None:
         for name, interface in self.interfaces.items():
@@ -155,14 +155,14 @@ class _Compilation:
         return did_you_mean(end.name, list(self.nodes), f"declare `node {end.name} {{ }}`")
 
     def _properties(self, draft: TypeDraft, members: Iterable[MemberSyntax]) -> dict[str, PropertyDraft]:
-        found: dict[str, PropertyDraft] = {}
+        properties: dict[str, PropertyDraft] = {}
         for member in members:
             if isinstance(member, PropertySyntax):
-                if member.name in found:
-                    line = found[member.name].place.line
+                if member.name in properties:
+                    line = properties[member.name].place.line
                     raise self.source.error("S104", member.place, owner=draft.name, name=member.name, line=line)
-                found[member.name] = compile_property(member, draft.kind, draft.name, self.source)
-        return found
+                properties[member.name] = compile_property(member, draft.kind, draft.name, self.source)
+        return properties
 
     def _implement(self, draft: TypeDraft, used: NameSyntax) -> None:
         """Copies what the interface declares and the node does not; records which interfaces declare a property."""

@@ -104,15 +104,17 @@ def _property_values(property: Property, owner: AnyType) -> Values:
 
 
 def _constraints(type: AnyType) -> dict[ConstraintGroup, Any]:
-    found: dict[ConstraintGroup, Any] = {}
+    constraints: dict[ConstraintGroup, Any] = {}
     for constraint in type.constraints:
         members = tuple(type.properties[name].id if name in type.properties else name for name in constraint.fields)
         if constraint.kind == "key":
-            found["key", ()] = members
+            constraints["key", ()] = members
             continue
         group = (constraint.kind, tuple(sorted(members, key=str)))
-        found[group] = found.get(group, frozenset()) | {(constraint.minimum, constraint.maximum, constraint.pattern)}
-    return found
+        constraints[group] = constraints.get(group, frozenset()) | {
+            (constraint.minimum, constraint.maximum, constraint.pattern)
+        }
+    return constraints
 
 
 # ---------------------------------------------------------------- the way back
@@ -122,15 +124,15 @@ def to_catalog(
     types: Mapping[int, Declared], next_id: int, retired: Iterable[int], hard_dropped: Iterable[int]
 ) -> Catalog:
     """The catalog of these declarations, as far as they say it: what nodes take over from interfaces is left to a compiler."""
-    names = {id: str(each.values["name"]) for id, each in types.items()}
+    names = {id: str(declared.values["name"]) for id, declared in types.items()}
     interfaces: dict[str, InterfaceType] = {}
     nodes: dict[str, NodeType] = {}
     edges: dict[str, EdgeType] = {}
-    for id, each in types.items():
-        values, name = each.values, names[id]
-        properties = {str(said["name"]): _property(pid, said, each) for pid, said in each.properties.items()}
-        constraints = tuple(_constraints_of(each))
-        if each.kind == "interface":
+    for id, type in types.items():
+        values, name = type.values, names[id]
+        properties = {str(said["name"]): _property(pid, said, type) for pid, said in type.properties.items()}
+        constraints = tuple(_constraints_of(type))
+        if type.kind == "interface":
             interfaces[name] = InterfaceType(name, id, properties, values["description"], constraints)
             continue
         common: dict[str, Any] = {
@@ -143,7 +145,7 @@ def to_catalog(
             "instruction": values["instruction"],
             "annotations": _in_order(values["annotations"]),
         }
-        if each.kind == "node":
+        if type.kind == "node":
             nodes[name] = NodeType(**common, implements=tuple(sorted(names[other] for other in values["interfaces"])))
         else:
             source, target = (names[other] for other in values["ends"])

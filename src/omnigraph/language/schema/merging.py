@@ -74,7 +74,7 @@ class SchemaConflict:
     def to_json(self) -> dict[str, object]:
         """{kind, entity, message, ours?, theirs?}, the last two as {text, line}."""
         sides = {"ours": self.ours, "theirs": self.theirs}
-        said = {side: {"text": each.text, "line": each.line} for side, each in sides.items() if each is not None}
+        said = {side: {"text": place.text, "line": place.line} for side, place in sides.items() if place is not None}
         return {"kind": self.kind, "entity": self.entity, "message": self.message, **said}
 
 
@@ -155,7 +155,9 @@ class _Merge:
         self._check_names(types)
         self._check_uses(types)
         if self.conflicts:
-            return SchemaMerge(None, tuple(sorted(self.conflicts, key=lambda each: (each.entity, each.message))))
+            return SchemaMerge(
+                None, tuple(sorted(self.conflicts, key=lambda conflict: (conflict.entity, conflict.message)))
+            )
         return self._compiled(types)
 
     def _compiled(self, types: Mapping[int, Declared]) -> SchemaMerge:
@@ -260,7 +262,7 @@ class _Merge:
     ) -> Any:
         """A constraint goes with its properties: where one branch dropped one of them, it is the other's."""
         for side, other in ((ours, theirs), (theirs, ours)):
-            if any(isinstance(each, int) and each not in side.properties for each in group[1]):
+            if any(isinstance(field, int) and field not in side.properties for field in group[1]):
                 return other.constraints.get(group, _MISSING)
         return self._picked(
             _Where(type_id, None, bool(bases), group),
@@ -294,7 +296,7 @@ class _Merge:
         """A type gets wider. One that was made narrower again, by a reset or a revert, may not hold what the other side has."""
         picked = self._picked(where, "type", bases, ours, theirs)
         is_decided = "type" not in self.divergences.get(where, ())
-        if is_decided and not all(_holds(picked, each) for each in (ours, theirs)):
+        if is_decided and not all(_holds(picked, side) for side in (ours, theirs)):
             message = f"one side made {self._entity(where)} narrower, and values of the other may not fit"
             self._conflict("divergent_change", where, message)
         return picked
@@ -316,12 +318,12 @@ class _Merge:
     def _check_names(self, types: Mapping[int, Declared]) -> None:
         """No two types of a kind, and no two properties of a type, have one name: a strategy cannot choose between them."""
         self._check_unique(
-            (_Where(id, None), _namespace(each.kind), str(each.values["name"])) for id, each in types.items()
+            (_Where(id, None), _namespace(type.kind), str(type.values["name"])) for id, type in types.items()
         )
-        for id, each in types.items():
+        for id, merged in types.items():
             self._check_unique(
                 (_Where(id, property_id), "property", str(values["name"]))
-                for property_id, values in each.properties.items()
+                for property_id, values in merged.properties.items()
             )
 
     def _check_unique(self, names: Iterator[tuple[_Where, str, str]]) -> None:
@@ -338,8 +340,8 @@ class _Merge:
 
     def _check_uses(self, types: Mapping[int, Declared]) -> None:
         """A type that one branch dropped is not used by what the other declares."""
-        for id, each in types.items():
-            for used in (*each.values.get("ends", ()), *each.values.get("interfaces", ())):
+        for id, type in types.items():
+            for used in (*type.values.get("ends", ()), *type.values.get("interfaces", ())):
                 if used not in types:
                     where, gone = _Where(id, None), _Where(used, None)
                     message = f"one branch dropped {self._entity(gone)}, which {self._entity(where)} of the other uses"

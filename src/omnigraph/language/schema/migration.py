@@ -117,7 +117,7 @@ def _drop_mode(id: int, after: Catalog) -> DropMode:
 
 def _types(catalog: Catalog) -> dict[int, tuple[TypeKind, AnyType]]:
     """Every type by id; edges last, so that nodes are added before the edges between them and dropped after them."""
-    found: dict[int, tuple[TypeKind, AnyType]] = {}
+    by_id: dict[int, tuple[TypeKind, AnyType]] = {}
     groups: tuple[tuple[TypeKind, Mapping[str, AnyType]], ...] = (
         ("interface", catalog.interfaces),
         ("node", catalog.nodes),
@@ -125,8 +125,8 @@ def _types(catalog: Catalog) -> dict[int, tuple[TypeKind, AnyType]]:
     )
     for kind, types in groups:
         for _, declared in sorted(types.items()):
-            found[declared.id] = (kind, declared)
-    return found
+            by_id[declared.id] = (kind, declared)
+    return by_id
 
 
 class _TypeChange:

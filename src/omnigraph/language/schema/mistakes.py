@@ -92,8 +92,8 @@ class _Mistake:
             return self._wrong_type()
         if not self.token_type:
             return self._wrong_character()
-        found = "the end of the text" if self.token_type == "$END" else f"'{_clip(self.found)}'"
-        return self.source.error("S001", self.place, expected=self._expectation(), found=found, advice=self._advice())
+        instead = "the end of the text" if self.token_type == "$END" else f"'{_clip(self.found)}'"
+        return self.source.error("S001", self.place, expected=self._expectation(), found=instead, advice=self._advice())
 
     def _place_of(self, position: int) -> Position:
         before = self.source.text[:position]
@@ -143,14 +143,14 @@ class _Mistake:
         inside_list = self.source.text[: self.position].rstrip().endswith("[")
         word = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").match(self.source.text, self.position)
         if inside_list and (self.found in ("[", "enum", "Vector") or (word and word.group() in ("enum", "Vector"))):
-            found = "list" if self.found == "[" else word.group() if word else self.found
-            return self.source.error("S206", self.place, found=found)
+            instead = "list" if self.found == "[" else word.group() if word else self.found
+            return self.source.error("S206", self.place, found=instead)
         if word:
             return self.source.error("S006", self.place, found=f"'{_clip(word.group())}'", types=_PROPERTY_TYPES)
         character = self.source.text[self.position : self.position + 1]
-        found = f"'{_clip(self.found or character)}'" if character else "the end of the text"
+        instead = f"'{_clip(self.found or character)}'" if character else "the end of the text"
         advice = f"the types are {_PROPERTY_TYPES}, Vector(N), enum(a, b) and [T]"
-        return self.source.error("S001", self.place, expected="a type", found=found, advice=advice)
+        return self.source.error("S001", self.place, expected="a type", found=instead, advice=advice)
 
     def _wrong_character(self) -> SchemaError:
         text, position = self.source.text, self.position

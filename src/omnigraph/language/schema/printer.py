@@ -67,7 +67,7 @@ class _Comment:
 
 
 def _comments(text: str) -> tuple[_Comment, ...]:
-    found = []
+    comments = []
     for match in _STRING_OR_COMMENT.finditer(text):
         if match.group().startswith('"'):
             continue
@@ -75,8 +75,8 @@ def _comments(text: str) -> tuple[_Comment, ...]:
         place = Position(text.count("\n", 0, match.start()) + 1, match.start() - start + 1)
         follows_code = bool(text[start : match.start()].strip())
         stands_alone = not follows_code and _BLANK_LINE.match(text, match.end()) is not None
-        found.append(_Comment(match.group().rstrip(), place, follows_code, stands_alone))
-    return tuple(found)
+        comments.append(_Comment(match.group().rstrip(), place, follows_code, stands_alone))
+    return tuple(comments)
 
 
 class _SchemaText:

@@ -108,7 +108,7 @@ def retired_ids(previous: Catalog | None, ids: set[int]) -> tuple[int, ...]:
 
 def _derived_table_id(draft: TypeDraft) -> str:
     """By the columns too: branches that declare one name differently must not share a table."""
-    columns = sorted((name, property_type_json(each.property.type)) for name, each in draft.properties.items())
+    columns = sorted((name, property_type_json(declared.property.type)) for name, declared in draft.properties.items())
     text = f"{draft.kind}:{draft.name}#{draft.id}#{json.dumps(columns, sort_keys=True)}"
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 

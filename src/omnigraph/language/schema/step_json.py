@@ -58,14 +58,14 @@ def _from_content(content: Any, annotation: str) -> Any:
 
 def property_type(text: str) -> PropertyType:
     """The type that `str` of it says. ValueError for any other text."""
-    found = _CORE.fullmatch(text)
-    if found is None:
+    parsed = _CORE.fullmatch(text)
+    if parsed is None:
         raise ValueError(f"{text!r} is not the type of a property")
-    scalar = Scalar.VECTOR if found["dimension"] else Scalar.STRING if found["enum"] else Scalar(found["scalar"])
+    scalar = Scalar.VECTOR if parsed["dimension"] else Scalar.STRING if parsed["enum"] else Scalar(parsed["scalar"])
     return PropertyType(
         scalar,
-        nullable=found["nullable"] is not None,
-        is_list=found["open"] is not None,
-        enum=tuple(found["enum"].split(", ")) if found["enum"] else (),
-        dimension=int(found["dimension"]) if found["dimension"] else None,
+        nullable=parsed["nullable"] is not None,
+        is_list=parsed["open"] is not None,
+        enum=tuple(parsed["enum"].split(", ")) if parsed["enum"] else (),
+        dimension=int(parsed["dimension"]) if parsed["dimension"] else None,
     )

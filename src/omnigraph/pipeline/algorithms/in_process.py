@@ -92,12 +92,12 @@ def _run(projection: EdgeProjection, algorithm: Algorithm) -> tuple[pa.Table, in
     ids = [index.ids(index.living) for index in indexes]
     column: Any = pa.array(values)
     if isinstance(algorithm, ConnectedComponents | LabelPropagation):
-        names = [component_names(projection.types, place, each) for place, each in enumerate(ids)]
+        names = [component_names(projection.types, place, nodes) for place, nodes in enumerate(ids)]
         column = pa.concat_arrays(names).take(column)
     elif isinstance(algorithm, ShortestPaths):
         column = distance_column(values, is_hops=projection.weight is None)
     types = pa.concat_arrays(
-        [pa.repeat(pa.scalar(name), len(each)) for name, each in zip(projection.types, ids, strict=True)]
+        [pa.repeat(pa.scalar(name), len(nodes)) for name, nodes in zip(projection.types, ids, strict=True)]
     )
     return pa.table({"type": types, "id": pa.concat_arrays(ids), algorithm.column: column}), steps
 
@@ -142,9 +142,9 @@ def _pagerank(graph: EdgeArrays, algorithm: PageRank) -> tuple[Array, int]:
     share = np.zeros(graph.nodes)
     total, steps = 0.0, 0
     while True:
-        found = matrix @ (algorithm.damping * share + algorithm.rest(total, graph.nodes))
-        moved, sum_moved = float(np.abs(found - share).sum()), float(found.sum()) - total
-        share, total, steps = found, total + sum_moved, steps + 1
+        ranks = matrix @ (algorithm.damping * share + algorithm.rest(total, graph.nodes))
+        moved, sum_moved = float(np.abs(ranks - share).sum()), float(ranks.sum()) - total
+        share, total, steps = ranks, total + sum_moved, steps + 1
         if algorithm.is_close(moved, sum_moved):
             return algorithm.damping * share + algorithm.rest(total, graph.nodes), steps
 
@@ -170,10 +170,10 @@ def _labels(graph: EdgeArrays, algorithm: LabelPropagation) -> tuple[Array, int]
     block = graph.block(both_ways=True)
     labels = np.arange(graph.nodes)
     for step in range(1, algorithm.rounds + 1):
-        found = voted(block, labels, labels, graph.nodes)
-        if np.array_equal(found, labels):
+        votes = voted(block, labels, labels, graph.nodes)
+        if np.array_equal(votes, labels):
             return labels, step
-        labels = found
+        labels = votes
     return labels, algorithm.rounds
 
 
@@ -185,11 +185,11 @@ def _distances(graph: EdgeArrays, sources: Array) -> tuple[Array, int]:
     distances[sources] = 0
     if graph.weights is not None:
         csgraph = load_extra("scipy.sparse.csgraph", "running an algorithm in this process", extra="algorithms")
-        found = csgraph.dijkstra(_lightest(graph), indices=np.unique(sources), min_only=True)
-        return np.asarray(found), 1
+        lengths = csgraph.dijkstra(_lightest(graph), indices=np.unique(sources), min_only=True)
+        return np.asarray(lengths), 1
     from omnigraph.tables.adjacency.csr import csr_of
 
-    adjacency, _ = csr_of(graph.src, graph.dst, graph.nodes, graph.nodes, each=True)
+    adjacency, _ = csr_of(graph.src, graph.dst, graph.nodes, graph.nodes, per_edge=True)
     frontier, step = np.unique(sources), 0
     while len(frontier):
         step += 1
@@ -228,11 +228,11 @@ def _triangles(graph: EdgeArrays) -> Array:
     near, far = np.where(swapped, high, low), np.where(swapped, low, high)
     shape = (graph.nodes, graph.nodes)
     forward = _sparse().csr_matrix((np.ones(len(near), np.int64), (near, far)), shape=shape)
-    for rows, found in _matched(forward, forward):  # from the first node of a triangle to its last, by the middle one
-        counts[rows] += np.asarray(found.sum(axis=1)).ravel()
-        counts += np.asarray(found.sum(axis=0)).ravel()
-    for rows, found in _matched(forward.T.tocsr(), forward):  # from the middle one to the last, by the first
-        counts[rows] += np.asarray(found.sum(axis=1)).ravel()
+    for rows, matches in _matched(forward, forward):  # from the first node of a triangle to its last, by the middle one
+        counts[rows] += np.asarray(matches.sum(axis=1)).ravel()
+        counts += np.asarray(matches.sum(axis=0)).ravel()
+    for rows, matches in _matched(forward.T.tocsr(), forward):  # from the middle one to the last, by the first
+        counts[rows] += np.asarray(matches.sum(axis=1)).ravel()
     return counts
 
 
@@ -240,8 +240,8 @@ def _matched(left: Any, forward: Any) -> Iterator[tuple[slice, Any]]:
     """Rows of the product of two matrices, where `forward` has an entry; so many rows at once that memory is bounded."""
     import numpy as np
 
-    each = np.concatenate([[0], np.cumsum(np.diff(forward.indptr)[left.indices], dtype=np.int64)])
-    work = each[left.indptr]
+    ends = np.concatenate([[0], np.cumsum(np.diff(forward.indptr)[left.indices], dtype=np.int64)])
+    work = ends[left.indptr]
     start, nodes = 0, len(work) - 1
     while start < nodes:
         stop = max(int(np.searchsorted(work, work[start] + WEDGES_AT_ONCE, "right")) - 1, start + 1)

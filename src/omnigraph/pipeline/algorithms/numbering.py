@@ -109,17 +109,17 @@ def number(projection: EdgeProjection, scratch: Scratch, runner: Runner, parts: 
     )
     offsets = np.cumsum([0, *(count for _, count in counted)]).tolist()
     types = [max(place for place, first in enumerate(plan.firsts[:-1]) if first <= at) for at, _ in counted]
-    found = tuple(
+    numbered = tuple(
         NodeRange(at, type, offset, count)
         for (at, count), type, offset in zip(counted, types, offsets[:-1], strict=True)
     )
     edge_rows = _tasks(view.table(projection.edge_key), 0)
-    tasks: list[NodeRange | _Rows] = [*found, *edge_rows]
+    tasks: list[NodeRange | _Rows] = [*numbered, *edge_rows]
     runner.exchange("find sources", partial(_cut_near, plan), tasks, parts, partial(_join_near, plan))
     near = list(range(parts)) if edge_rows else []
     linked = runner.exchange("find targets", partial(_cut_far, plan), near, parts, partial(_join_far, plan))
     scratch.remove("near")
-    return Numbered(scratch, found, tuple(sorted(linked)))
+    return Numbered(scratch, numbered, tuple(sorted(linked)))
 
 
 def _tasks(table: Table | None, type: int) -> list[_Rows]:
@@ -213,15 +213,15 @@ def _cut_near(plan: _Plan, task: NodeRange | _Rows) -> Iterator[Piece]:
         ids = plan.scratch.get_rows(f"ids/{task.number}")
         rows = ids.append_column("ordinal", pa.array(np.arange(task.offset, task.offset + task.count)))
         rows = rows.append_column("type", pa.repeat(pa.scalar(task.type, pa.int8()), task.count))
-        for bucket, found in _buckets(rows, "id", plan.buckets):
-            yield bucket, NODES, packed(found)
+        for bucket, chosen in _buckets(rows, "id", plan.buckets):
+            yield bucket, NODES, packed(chosen)
         return
     edges = plan.target.open(task.place).read(list(plan.columns), fragments=task.fragments)
     rows = edges.select(["src", "dst"])
     if plan.weight is not None:
         rows = rows.append_column("value", pa.array(weights(edges, plan.edge, plan.weight)))
-    for bucket, found in _buckets(rows, "src", plan.buckets):
-        yield bucket, EDGES, packed(found)
+    for bucket, chosen in _buckets(rows, "src", plan.buckets):
+        yield bucket, EDGES, packed(chosen)
 
 
 def _join_near(plan: _Plan, bucket: int, pieces: Iterable[tuple[int, Any]]) -> None:
@@ -260,8 +260,8 @@ def _cut_far(plan: _Plan, bucket: int) -> Iterator[Piece]:
         edges = plan.scratch.get_rows(f"near/edges-{bucket}")
     except ObjectMissing:
         return
-    for number, found in _buckets(edges, "dst", plan.buckets):
-        yield number, 0, packed(found)
+    for number, chosen in _buckets(edges, "dst", plan.buckets):
+        yield number, 0, packed(chosen)
 
 
 def _join_far(plan: _Plan, bucket: int, pieces: Iterable[tuple[int, Any]]) -> int:

@@ -93,8 +93,8 @@ class _RankStep:
 
         from omnigraph.pipeline.algorithms import kernels
 
-        found = kernels.gathered(block, gathered)
-        return found, (float(np.abs(found - state).sum()), float(found.sum()))
+        ranks = kernels.gathered(block, gathered)
+        return ranks, (float(np.abs(ranks - state).sum()), float(ranks.sum()))
 
 
 def _pagerank(graph: Parts, algorithm: PageRank) -> tuple[str, int]:
@@ -109,7 +109,7 @@ def _pagerank(graph: Parts, algorithm: PageRank) -> tuple[str, int]:
     total, step = 0.0, 0
     while True:
         made = graph.step("ranks", step, _RankStep(algorithm.damping, algorithm.rest(total, nodes)))
-        moved, gathered = sum(each for each, _ in made), sum(each for _, each in made)
+        moved, gathered = sum(step for step, _ in made), sum(share for _, share in made)
         step += 1
         is_close, total = algorithm.is_close(moved, gathered - total), gathered
         if is_close:
@@ -140,8 +140,8 @@ class _LabelStep:
 
         from omnigraph.pipeline.algorithms import kernels
 
-        found = kernels.voted(block, gathered, state, self.nodes)
-        return found, not np.array_equal(found, state)
+        votes = kernels.voted(block, gathered, state, self.nodes)
+        return votes, not np.array_equal(votes, state)
 
 
 def own_ordinals(part: NodeRange) -> Array:
@@ -171,8 +171,8 @@ class _DistanceStep:
 
         from omnigraph.pipeline.algorithms import kernels
 
-        found = kernels.relaxed(block, gathered, state)
-        return found, not np.array_equal(found, state)
+        distances = kernels.relaxed(block, gathered, state)
+        return distances, not np.array_equal(distances, state)
 
 
 def _distances(graph: Parts, projection: EdgeProjection, algorithm: ShortestPaths) -> tuple[str, int]:
@@ -186,18 +186,18 @@ def _distances(graph: Parts, projection: EdgeProjection, algorithm: ShortestPath
 
         part = numbered.parts[place]
         state = np.full(part.count, np.inf)
-        found: list[str] = []
+        ids_put: list[str] = []
         if part.type == projection_source:
             ids = scratch.get_rows(f"ids/{part.number}").column("id").combine_chunks()
             at = pc.index_in(pa.array(wanted, pa.utf8()), value_set=ids).drop_null()
             state[np.asarray(at)] = 0
-            found = ids.take(at).to_pylist()
+            ids_put = ids.take(at).to_pylist()
         scratch.put(f"distances/0/{place}", state=state)
-        return found
+        return ids_put
 
     projection_source = projection.source
-    found = {id for ids in graph.runner.map("start", put, graph.places) for id in ids}
-    check_sources(algorithm, projection, [id for id in wanted if id not in found])
+    started = {id for ids in graph.runner.map("start", put, graph.places) for id in ids}
+    check_sources(algorithm, projection, [id for id in wanted if id not in started])
     step = 0
     while True:
         changed = any(graph.step("distances", step, _DistanceStep()))

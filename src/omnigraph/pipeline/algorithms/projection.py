@@ -31,15 +31,15 @@ class EdgeProjection:
 
     @classmethod
     def of(cls, view: View, edge: str, weight: str | None) -> EdgeProjection:
-        found = view.catalog.edges.get(edge)
-        if found is None:
+        declared = view.catalog.edges.get(edge)
+        if declared is None:
             raise NotFound(
                 f"there is no edge type '{edge}'", hint=f"edge types: {', '.join(sorted(view.catalog.edges))}"
             )
         if weight is not None:
             _check_weight(view, edge, weight)
-        types = tuple(sorted({found.source, found.target}))
-        return cls(view, edge, types, types.index(found.source), types.index(found.target), weight)
+        types = tuple(sorted({declared.source, declared.target}))
+        return cls(view, edge, types, types.index(declared.source), types.index(declared.target), weight)
 
     @property
     def edge_key(self) -> str:

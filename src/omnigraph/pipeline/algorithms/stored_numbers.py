@@ -48,10 +48,10 @@ def stored_numbers(
 ) -> Numbered | None:
     """None where nothing that is stored covers the version exactly, or edges have weights, which it does not know."""
     index = projection.view.repository.tables.adjacency
-    found = None if projection.weight is not None else _found(projection, index)
-    if found is None:
+    numbers = None if projection.weight is not None else _found(projection, index)
+    if numbers is None:
         return None
-    nodes, edges = found
+    nodes, edges = numbers
     numbered_parts: list[NodeRange] = []
     ids_tasks: list[_IdsTask] = []
     offsets, offset = [], 0
@@ -96,7 +96,7 @@ def _found(projection: EdgeProjection, index: AdjacencyIndex) -> tuple[list[Segm
 
 
 def _exact(index: AdjacencyIndex, table: Table, kind: str) -> list[Segment]:
-    return [each for each in index.segments(table, kind) if cover(table, each.header.covers, each).is_exact]
+    return [segment for segment in index.segments(table, kind) if cover(table, segment.header.covers, segment).is_exact]
 
 
 def _cut(count: int, parts: int) -> Sequence[tuple[int, int]]:

@@ -67,19 +67,19 @@ def count_triangles(graph: Parts) -> tuple[str, int]:
         for kind, data in pieces:
             held[kind].append(np.frombuffer(data, np.int64))
         edges = np.sort(np.concatenate(held[EDGES]))
-        halves = [np.split(each, 2) for each in held[WEDGES]]
+        halves = [np.split(pair, 2) for pair in held[WEDGES]]
         wedges = np.concatenate([pairs for pairs, _ in halves])
         owners = np.concatenate([owner for _, owner in halves])
         at = np.minimum(np.searchsorted(edges, wedges), max(len(edges) - 1, 0))
         closed = edges[at] == wedges if len(edges) else np.zeros(len(wedges), bool)
         corners = np.concatenate([owners[closed], *np.divmod(wedges[closed], nodes)])
-        found, counts = np.unique(corners, return_counts=True)
-        scratch.put(f"corners/{bucket}", nodes=found, counts=counts)
+        members, counts = np.unique(corners, return_counts=True)
+        scratch.put(f"corners/{bucket}", nodes=members, counts=counts)
         return f"corners/{bucket}"
 
     def rows(name: str) -> Iterator[Columns]:
-        found = scratch.get(name)
-        yield found["nodes"], found["counts"]
+        block = scratch.get(name)
+        yield block["nodes"], block["counts"]
 
     def take(place: int, pieces: Sequence[Columns]) -> None:
         import numpy as np

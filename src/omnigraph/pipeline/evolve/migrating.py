@@ -114,11 +114,11 @@ def _with_dropped(before: Catalog, after: Catalog) -> Catalog:
 
     def properties(entity: EntityType) -> dict[str, Property]:
         ids = {property.id for property in entity.properties.values()}
-        found = {name: _nullable(property) for name, property in entity.properties.items()}
+        properties = {name: _nullable(property) for name, property in entity.properties.items()}
         for name, property in known[entity.id].properties.items() if entity.id in known else ():
-            if property.id not in ids and name not in found:
-                found[name] = replace(_nullable(property), columns=stored_columns(property))
-        return found
+            if property.id not in ids and name not in properties:
+                properties[name] = replace(_nullable(property), columns=stored_columns(property))
+        return properties
 
     dropped = {
         node.name: replace(node, implements=())

@@ -30,7 +30,7 @@ class BrokenQuery:
 
 def broken_queries(before: Catalog, after: Catalog, folder: Path) -> tuple[BrokenQuery, ...]:
     """The queries of every .gq file below a folder (or of one file) that are right before a change and wrong after it."""
-    found = []
+    broken = []
     for file in _files(folder):
         try:
             text = file.read_text(encoding="utf-8")
@@ -40,8 +40,8 @@ def broken_queries(before: Catalog, after: Catalog, folder: Path) -> tuple[Broke
         known = {query.name: query.error for query in lint_queries(text, before, str(file)).queries}
         for query in lint_queries(text, after, str(file)).queries:
             if query.error is not None and known.get(query.name) is None:
-                found.append(BrokenQuery(name, query.name, query.error.message))
-    return tuple(found)
+                broken.append(BrokenQuery(name, query.name, query.error.message))
+    return tuple(broken)
 
 
 def _files(folder: Path) -> list[Path]:

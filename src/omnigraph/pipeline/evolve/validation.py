@@ -71,7 +71,7 @@ class Validation:
         asked = [question for step in self.plan.steps if step.effect == "validate" for question in self._asked(step)]
         tasks = [(question, task) for question in asked for task in self._tasks(question)]
         relaxed = [step for step in self.plan.steps if isinstance(step, RelaxProperty) and step.effect == "validate"]
-        broken = [*self._broken(tasks), *(found for step in relaxed if (found := self._filled(step)) is not None)]
+        broken = [*self._broken(tasks), *(fault for step in relaxed if (fault := self._filled(step)) is not None)]
         if broken:
             raise SchemaChangeRefused([], broken)
         # A table without rows was looked at too: rows that come to it meanwhile have to be.
@@ -85,13 +85,13 @@ class Validation:
         is_small = sum(task.rows for _, task in tasks) <= IN_PROCESS_ROWS
         runner = LocalRunner(self.progress) if is_small else self.runner()
         reports = run_checks("check rows", [task for _, task in tasks], runner)
-        found: dict[int, tuple[_Question, CheckReport]] = {}
+        broken: dict[int, tuple[_Question, CheckReport]] = {}
         for (question, _), report in zip(tasks, reports, strict=True):
-            found.setdefault(id(question), (question, CheckReport()))[1].add(report)
-        for question, report in found.values():
+            broken.setdefault(id(question), (question, CheckReport()))[1].add(report)
+        for question, report in broken.values():
             if report.count:
-                first = sorted(report.violations, key=lambda each: each.id)
-                shown = [(each.id, question.check.error(each).message) for each in first]
+                first = sorted(report.violations, key=lambda violation: violation.id)
+                shown = [(violation.id, question.check.error(violation).message) for violation in first]
                 yield question.step.line(), report.count, shown
 
     def _filled(self, step: RelaxProperty) -> Violations | None:

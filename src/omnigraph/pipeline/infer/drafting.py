@@ -42,7 +42,9 @@ class DraftNode:
         return () if self.table.id_column is None else (self.table.id_column,)
 
     def sources(self) -> list[MappedSource]:
-        columns: dict[str, str | tuple[str, ...]] = {each.name: each.column.name for each in self.properties}
+        columns: dict[str, str | tuple[str, ...]] = {
+            property.name: property.column.name for property in self.properties
+        }
         if self.key is None and self.table.id_column is not None and (self.needs_id or not columns):
             columns["id"] = self.table.id_column
         return _sources(
@@ -100,9 +102,14 @@ def _sources(
     distinct: bool,
     nulls: Mapping[str, tuple[str, ...]] | None = None,
 ) -> list[MappedSource]:
-    separators = {each.name: each.column.separator for each in properties if each.column.separator is not None}
-    formats = {each.name: each.guess.format for each in properties if each.guess.format is not None}
-    nulls = {**(nulls or {}), **{each.name: each.guess.nulls for each in properties if each.guess.nulls}}
+    separators = {
+        property.name: property.column.separator for property in properties if property.column.separator is not None
+    }
+    formats = {property.name: property.guess.format for property in properties if property.guess.format is not None}
+    nulls = {
+        **(nulls or {}),
+        **{property.name: property.guess.nulls for property in properties if property.guess.nulls},
+    }
     picked = Picked(columns, table.where, separators, skip_empty, distinct, formats, nulls)
     return [
         MappedSource(file, name, picked, table.at, table.table, table.delimiter, table.encoding, table.header)
@@ -135,7 +142,7 @@ def draft(tables: Sequence[FoundTable], keys: Sequence[str]) -> Drafts:
     }
     edges: list[DraftEdge] = []
     for table in rows:
-        held = {name: each for name, each in references[id(table)].items() if id(each.target) in nodes}
+        held = {name: reference for name, reference in references[id(table)].items() if id(reference.target) in nodes}
         if id(table) in nodes:
             edges += _edges_of_node(nodes[id(table)], held, nodes, names)
         else:
@@ -154,20 +161,23 @@ def _edge_tables(
 ) -> dict[int, tuple[str, str]]:
     """Tables whose rows are edges, with the columns of their ends."""
     referred = {
-        id(each.target) for table in tables for each in references[id(table)].values() if each.target is not table
+        id(reference.target)
+        for table in tables
+        for reference in references[id(table)].values()
+        if reference.target is not table
     }
-    found: dict[int, tuple[str, str]] = {}
+    edges: dict[int, tuple[str, str]] = {}
     for place, table in enumerate(tables):
         if place in asked:
             continue
         ends = ends_of(table, references[id(table)], keys.get(id(table)), is_referred_to=id(table) in referred)
         if ends is not None and not any(references[id(table)][end].target is table for end in ends):
-            found[id(table)] = ends
+            edges[id(table)] = ends
     # An end must be a node.
     return {
         table: ends
-        for table, ends in found.items()
-        if not any(id(references[table][end].target) in found for end in ends)
+        for table, ends in edges.items()
+        if not any(id(references[table][end].target) in edges for end in ends)
     }
 
 
@@ -198,9 +208,11 @@ def _edges_of_several_columns(node: DraftNode, nodes: dict[int, DraftNode], name
     """Edges to nodes whose key has several members, as the source declares them."""
     edges = []
     for label, columns in node.table.composite_references:
-        of_file = [each for each in nodes.values() if each.table.label == label and each.table.file == node.table.file]
+        of_file = [
+            other for other in nodes.values() if other.table.label == label and other.table.file == node.table.file
+        ]
         target = next(
-            (each for each in of_file if each.key is not None and set(each.key.columns) == set(columns)), None
+            (other for other in of_file if other.key is not None and set(other.key.columns) == set(columns)), None
         )
         if target is None or target.key is None or not node.id_columns:
             continue
@@ -265,7 +277,7 @@ def _edge_of_table(
 def _containment(table: FoundTable, nodes: dict[int, DraftNode], names: Names) -> DraftEdge | None:
     if table.contains is None:
         return None
-    by_place = {(each.table.file, place): each for each in nodes.values() for place in each.table.at or ("",)}
+    by_place = {(other.table.file, place): other for other in nodes.values() for place in other.table.at or ("",)}
     source, target = (by_place.get((table.file, place)) for place in table.contains)
     if source is None or target is None or not source.id_columns or not target.id_columns:
         return None

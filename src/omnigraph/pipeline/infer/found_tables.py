@@ -151,7 +151,12 @@ def _joined(group: list[FoundTable]) -> FoundTable:
     label = _NUMBERED.sub("", first.label) or "row"
     rows, is_whole = sum(table.rows for table in group), all(table.is_whole for table in group)
     return replace(
-        first, label=label, columns=columns, rows=rows, is_whole=is_whole, parts=tuple(each.file for each in group[1:])
+        first,
+        label=label,
+        columns=columns,
+        rows=rows,
+        is_whole=is_whole,
+        parts=tuple(table.file for table in group[1:]),
     )
 
 
@@ -250,12 +255,12 @@ def _delimiter_of(text: str) -> str | None:
     """What divides the first line into most cells; None for a comma."""
     first = next((line for line in text.lstrip("\ufeff").splitlines() if line.strip()), "")
     counts = {}
-    for delimiter in [",", *(each for each in DELIMITERS if each != ",")]:
+    for delimiter in [",", *(other for other in DELIMITERS if other != ",")]:
         try:
             counts[delimiter] = len(next(csv.reader(io.StringIO(first), delimiter=delimiter), []))
         except csv.Error:
             counts[delimiter] = 0
-    best = max(counts, key=lambda each: counts[each])
+    best = max(counts, key=lambda delimiter: counts[delimiter])
     return None if best == "," else best
 
 
@@ -318,7 +323,7 @@ def _tables_of_database(file: InputFile, name: str, kind: DatabaseKind, sample: 
     for table in table_names(kind, path):
         names = table_columns(kind, path, table)
         rows, is_whole = _sampled(table_rows(kind, path, table, names), sample)
-        found = FoundTable(
+        described = FoundTable(
             name,
             table,
             _columns(names, rows, is_text=True),
@@ -326,16 +331,16 @@ def _tables_of_database(file: InputFile, name: str, kind: DatabaseKind, sample: 
             is_whole,
             table=table,
         )
-        found.key = primary_key(kind, path, table)
+        described.key = primary_key(kind, path, table)
         for other, columns in foreign_keys(kind, path, table):
             if len(columns) == 1:
-                found.references[next(iter(columns.values()))] = other
+                described.references[next(iter(columns.values()))] = other
             else:
-                found.composite_references.append((other, columns))
+                described.composite_references.append((other, columns))
         for column, type in column_types(kind, path, table).items():
-            if column in found.columns:
-                found.columns[column].declared, found.columns[column].is_words = _declared(type)
-        tables.append(found)
+            if column in described.columns:
+                described.columns[column].declared, described.columns[column].is_words = _declared(type)
+        tables.append(described)
     if not tables:
         raise UsageError(f"'{file.name}' has no tables", hint="give a database with tables, or files")
     return tables

@@ -60,7 +60,7 @@ def infer(
     drafts = draft(tables, keys)
     text = schema_text(drafts, tables, sample or None, others)
     types: list[DraftNode | DraftEdge] = [*drafts.nodes, *drafts.edges]
-    sources = tuple(source for each in types for source in each.sources())
+    sources = tuple(source for type in types for source in type.sources())
     files = tuple(file.address for file in data if any(source.is_of(file.address) for source in sources))
     return InferredSchema(text, ColumnMap(sources=sources).to_json(), files)
 

@@ -68,12 +68,12 @@ class Kuzu:
 
     def table_of(self, file: str, label: str) -> _Table | None:
         name = self.names.get(file.rsplit("/", 1)[-1].lower())
-        by_lower = {each.lower(): each for each in self.tables}
+        by_lower = {name.lower(): name for name in self.tables}
         return self.tables.get(name or by_lower.get(label.lower(), ""))
 
     def headers(self, files: Sequence[InputFile]) -> dict[str, tuple[str, ...]]:
         """The columns of the CSV files that have no header, by address."""
-        found = {}
+        headers = {}
         for file in files:
             table, name = self.table_of(file.address, file.stem), file.address.rsplit("/", 1)[-1].lower()
             if table is None or file.suffix != ".csv":
@@ -83,18 +83,18 @@ class Kuzu:
             cells = next(csv.reader([first]), [])
             if not self.has_header.get(name, _is_header(cells, table)):
                 columns = self.listed.get(name, table.columns)
-                found[file.address] = (
+                headers[file.address] = (
                     columns if len(columns) == len(cells) else (*columns, *map(str, range(len(columns), len(cells))))
                 )
-        return found
+        return headers
 
     def declared(self, tables: Sequence[FoundTable]) -> list[FoundTable]:
         """The tables as the schema declares them: the first two columns of a relationship table are its ends."""
-        found = []
+        statements = []
         for table in tables:
             declared = self.table_of(table.file, table.label)
             if declared is None:
-                found.append(table)
+                statements.append(table)
                 continue
             table = replace(table, label=declared.name, columns=dict(table.columns))
             columns = list(table.columns)
@@ -111,8 +111,8 @@ class Kuzu:
                 table.ends = (columns[0], columns[1])
                 pair = self.ends.get(table.file.rsplit("/", 1)[-1].lower(), declared.pairs[0])
                 table.references = dict(zip(table.ends, pair, strict=True))
-            found.append(table)
-        return found
+            statements.append(table)
+        return statements
 
 
 def _table(kind: str, name: str, body: str) -> _Table:

@@ -30,13 +30,13 @@ class _Field:
 
 def _fields(table: FoundTable) -> dict[str, _Field]:
     """The columns of a table that are written as Neo4j's importer wants them."""
-    found = {}
+    fields = {}
     for column in table.columns:
         match = _FIELD.match(column)
         if match is not None:
             kind = match["kind"].upper() if match["kind"].upper() in _SPECIAL else match["kind"]
-            found[column] = _Field(match["name"], kind, match["space"] or "", match["array"] is not None)
-    return found
+            fields[column] = _Field(match["name"], kind, match["space"] or "", match["array"] is not None)
+    return fields
 
 
 _SPECIAL = frozenset(["ID", "LABEL", "TYPE", _IGNORED, *_ENDS])
@@ -75,7 +75,7 @@ def _node_tables(table: FoundTable, fields: Mapping[str, _Field]) -> list[FoundT
     by_first: dict[str, list[str]] = {}
     for text in dict.fromkeys(labels):
         by_first.setdefault((text or "").split(_SEPARATOR)[0] or stem_of(table.file), []).append(text or "")
-    found = []
+    tables = []
     for label, texts in by_first.items():
         part = _only(plain, {label_column: tuple(texts)}, [(text or "") in texts for text in labels])
         if any(text == "" for text in texts):
@@ -85,8 +85,8 @@ def _node_tables(table: FoundTable, fields: Mapping[str, _Field]) -> list[FoundT
             part.columns[label_column] = declared_column(part.columns[label_column], Scalar.STRING, _SEPARATOR)
             part.left_out.discard(label_column)
             part.names[label_column] = "labels"
-        found.append(part)
-    return found
+        tables.append(part)
+    return tables
 
 
 def _edge_tables(
@@ -102,7 +102,7 @@ def _edge_tables(
     ]
     rows = list(zip(types, *sides, strict=True))
     pairs = {text: {row[1:] for row in rows if row[0] == text} for text in dict.fromkeys(types)}
-    found = []
+    tables = []
     for text, first, second in dict.fromkeys(rows):
         mask = [row == (text, first, second) for row in rows]
         where: dict[str, tuple[str, ...]] = {} if type_column is None or text is None else {type_column: (text,)}
@@ -116,8 +116,8 @@ def _edge_tables(
         part = _only(plain, where, mask)
         part.label, part.ends = label, (start, end)
         part.references = {start: first, end: second}
-        found.append(part)
-    return found
+        tables.append(part)
+    return tables
 
 
 def _labels_of(ids: list[str], nodes: Sequence[FoundTable], table: FoundTable, column: str) -> list[str]:
@@ -191,7 +191,7 @@ def separate_headers(files: Sequence[InputFile]) -> tuple[list[InputFile], dict[
     for file in files:
         if _HEADER.search(file.stem) and file.suffix == ".csv" and (columns := _lone_header(file)) is not None:
             headers[_folder_of(file), _HEADER.sub("", file.stem).lower()] = columns
-    found: dict[str, tuple[str, ...]] = {}
+    by_file: dict[str, tuple[str, ...]] = {}
     kept = []
     for file in files:
         stem = file.stem.lower()
@@ -200,8 +200,8 @@ def separate_headers(files: Sequence[InputFile]) -> tuple[list[InputFile], dict[
         kept.append(file)
         for name in (stem, _PART.sub("", stem)):
             if (columns_of := headers.get((_folder_of(file), name))) is not None and file.suffix == ".csv":
-                found[file.address] = columns_of
-    return kept, found
+                by_file[file.address] = columns_of
+    return kept, by_file
 
 
 def _folder_of(file: InputFile) -> str:

@@ -43,12 +43,12 @@ def tables_of_documents(file: InputFile, name: str, sample: int | None) -> list[
     rejects: list[Reject] = []
     with open_text(file, UTF_8) as stream:
         read = documents(stream, rejects)
-        found = list(read if sample is None else islice(read, sample))
+        read_records = list(read if sample is None else islice(read, sample))
         is_whole = next(read, None) is None
-    values = [value for _, value in found if isinstance(value, Mapping)]
-    places = _places(found, values)
+    values = [value for _, value in read_records if isinstance(value, Mapping)]
+    places = _places(read_records, values)
     root = places[""]
-    is_wrapper = len(values) == 1 and bool(root.lists) and len(found) == 1
+    is_wrapper = len(values) == 1 and bool(root.lists) and len(read_records) == 1
     labels = {path: _label(path, name) for path in places}
     merged = _alike(places)
     tables = [
@@ -59,19 +59,19 @@ def tables_of_documents(file: InputFile, name: str, sample: int | None) -> list[
     return [*tables, *_containments(name, places, merged, labels, is_whole, is_wrapper=is_wrapper)]
 
 
-def _places(found: list[tuple[int, object]], values: list[Mapping[str, Any]]) -> dict[str, _NestedRecords]:
+def _places(documents: list[tuple[int, object]], values: list[Mapping[str, Any]]) -> dict[str, _NestedRecords]:
     """Every place with records, from the outside to the inside."""
     places: dict[str, _NestedRecords] = {}
     waiting = [("", values)]
     while waiting:
         path, raw = waiting.pop(0)
-        records = [cells for line, document in found for cells in records_at(document, line, path)]
+        records = [cells for line, document in documents for cells in records_at(document, line, path)]
         place = places[path] = _NestedRecords(path, records)
         for member, items in _members(raw):
             below = f"{path}.{member}" if path else member
             objects = [item for item in items if isinstance(item, Mapping)]
-            inside = [each for item in items if isinstance(item, list) for each in item]
-            if any(inside) and all(isinstance(each, Mapping) for each in inside) and _all(items, list):
+            inside = [inner for item in items if isinstance(item, list) for inner in item]
+            if any(inside) and all(isinstance(inner, Mapping) for inner in inside) and _all(items, list):
                 place.lists.append(member)
                 if (key := _key_of(inside)) is not None and _comes_again(inside, key):
                     place.list_keys[member] = key
@@ -93,7 +93,7 @@ def _members(raw: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[Any]]
         if objects and _all(items, Mapping) and _key_of(objects) is None:
             empty: Mapping[str, Any] = {}
             inner = [item if isinstance(item, Mapping) else empty for item in items]
-            yield from ((f"{member}.{name}", each) for name, each in _members(inner))
+            yield from ((f"{member}.{name}", value) for name, value in _members(inner))
 
 
 def _all(items: list[Any], kind: type) -> bool:
@@ -103,18 +103,18 @@ def _all(items: list[Any], kind: type) -> bool:
 def _key_of(objects: list[Mapping[str, Any]]) -> str | None:
     """The member that tells objects apart, when the same object comes again under it."""
     for key in OBJECT_KEYS:
-        values = [each.get(key) for each in objects]
+        values = [object.get(key) for object in objects]
         if not all(isinstance(value, str | int) and not isinstance(value, bool) and value != "" for value in values):
             continue
         by_key: dict[str, Mapping[str, Any]] = {}
-        if all(by_key.setdefault(str(value), each) == each for value, each in zip(values, objects, strict=True)):
+        if all(by_key.setdefault(str(value), object) == object for value, object in zip(values, objects, strict=True)):
             is_one_of_many = 1 < len(by_key) <= len(objects) / 2 and len(objects[0]) > 1
             return key if key in _SURE_KEYS or is_one_of_many else None
     return None
 
 
 def _comes_again(objects: list[Mapping[str, Any]], key: str) -> bool:
-    return len({str(each.get(key)) for each in objects}) < len(objects)
+    return len({str(object.get(key)) for object in objects}) < len(objects)
 
 
 def _alike(places: dict[str, _NestedRecords]) -> dict[str, str]:
@@ -159,7 +159,7 @@ def _table(
 ) -> FoundTable:
     at = tuple(place for place, stands in merged.items() if stands == path)
     place = places[path]
-    records = [record for each in at for record in places[each].records]
+    records = [record for place in at for record in places[place].records]
     key = _declared_key(places, path)
     if key is not None:
         records = list({record.get(key): record for record in reversed(records)}.values())[::-1]

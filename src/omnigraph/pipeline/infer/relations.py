@@ -55,7 +55,7 @@ class Reference:
 
 def asked_keys(tables: Sequence[FoundTable], keys: Sequence[str]) -> dict[int, tuple[str, ...]]:
     """`Port.code`, `Port.a,b` or `code`, as given by the user: the columns, by the table's place. UsageError when there is none."""
-    found: dict[int, tuple[str, ...]] = {}
+    by_table: dict[int, tuple[str, ...]] = {}
     for key in keys:
         label, dot, names = key.rpartition(".")
         wanted = [name.strip() for name in names.split(",")]
@@ -65,12 +65,12 @@ def asked_keys(tables: Sequence[FoundTable], keys: Sequence[str]) -> dict[int, t
                 continue
             columns = [_column_called(table, name) for name in wanted]
             if all(column is not None for column in columns):
-                found[place] = tuple(str(column) for column in columns)
+                by_table[place] = tuple(str(column) for column in columns)
                 hits += 1
         if not hits:
             labels = ", ".join(type_name(table.label) for table in tables)
             raise UsageError(f"no table has the key '{key}'", hint=f"--key TYPE.column; the types are: {labels}")
-    return found
+    return by_table
 
 
 def _column_called(table: FoundTable, name: str) -> str | None:
@@ -101,7 +101,7 @@ def key_of(table: FoundTable, asked: tuple[str, ...] | None, tables: Sequence[Fo
     )
     if best[0] >= _FIRST_RANK:
         referred = {name: _referring(table, name, tables) for _, _, name in ranked}
-        chosen = max(ranked, key=lambda each: (len(referred[each[2]]), -each[0], -each[1]))
+        chosen = max(ranked, key=lambda candidate: (len(referred[candidate[2]]), -candidate[0], -candidate[1]))
         if referred[chosen[2]]:
             return Key((chosen[2],), f"{what}, and '{referred[chosen[2]][0]}' refers to it")
         if best[0] == _LAST_RANK:
@@ -113,12 +113,12 @@ def _referring(table: FoundTable, name: str, tables: Sequence[FoundTable]) -> li
     """Columns of other tables that seem to refer to this column."""
     values = table.columns[name].distinct_set
     return [
-        f"{other.file} {each}"
+        f"{other.file} {other_name}"
         for other in tables
         if other is not table
-        for each, column in other.columns.items()
+        for other_name, column in other.columns.items()
         if len(column.distinct) >= MIN_MATCHES and column.distinct_set <= values
-        if _strength(each, column, other, table, name)
+        if _strength(other_name, column, other, table, name)
     ]
 
 
@@ -184,15 +184,15 @@ def _key_rank(name: str, label: str, *, is_first: bool) -> int:
 def references_of(table: FoundTable, tables: Sequence[FoundTable], keys: dict[int, Key]) -> dict[str, Reference]:
     """The columns of a table that refer to others, or to itself."""
     own = keys.get(id(table))
-    found: dict[str, Reference] = {}
+    references: dict[str, Reference] = {}
     for name, column in table.columns.items():
         is_end = name in (table.ends or ())
         if (name in table.left_out and not is_end) or not len(column.distinct) or column.guess.type.is_list:
             continue
         reference = _declared(table, name, column, tables, keys) or _guessed(table, name, column, tables, keys, own)
         if reference is not None:
-            found[name] = reference
-    return found
+            references[name] = reference
+    return references
 
 
 @dataclass(frozen=True)
@@ -232,8 +232,8 @@ def _declared(
     table: FoundTable, name: str, column: SampledColumn, tables: Sequence[FoundTable], keys: dict[int, Key]
 ) -> Reference | None:
     label = table.references.get(name)
-    called = [each for each in tables if each.label == label]
-    target = next((each for each in called if each.file == table.file), called[0] if called else None)
+    called = [other for other in tables if other.label == label]
+    target = next((other for other in called if other.file == table.file), called[0] if called else None)
     if target is None or (match := _match(column, target, keys, is_likely=True)) is None:
         return None
     return Reference(name, target, table.known_by, match.nulls)
@@ -289,8 +289,8 @@ def ends_of(
         return table.ends if all(end in references for end in table.ends) else None
     complete = [
         name
-        for name, each in references.items()
-        if not table.columns[name].nulls and not table.columns[name].has_empty and not each.nulls
+        for name, reference in references.items()
+        if not table.columns[name].nulls and not table.columns[name].has_empty and not reference.nulls
     ]
     lower = {name.lower(): name for name in complete}
     for first, second in _ENDS:

@@ -53,7 +53,7 @@ def arranged(entity: EntityType, held: Sequence[tuple[int, TypedRows]]) -> Arran
 
     explicit_ids = sum(typed.explicit_ids for _, typed in held)
     if not explicit_ids:
-        held = sorted(held, key=lambda each: str(each[1].rows.column("id")[0]))
+        held = sorted(held, key=lambda item: str(item[1].rows.column("id")[0]))
     schema = arrow_schema(entity)
     joined = pa.concat_tables([typed.rows for _, typed in held])
     rows = pa.Table.from_arrays([joined.column(name) for name in schema.names], schema=schema)

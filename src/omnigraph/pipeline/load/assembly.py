@@ -120,16 +120,16 @@ class Assembly:
     def find_replaced(self) -> None:
         """Check the keys; then it is known which rows are replaced, and which of them keep their values."""
         pairs = self._check_keys()
-        self.addresses = {key: each.column("old").to_numpy() for key, each in pairs.items()}
+        self.addresses = {key: rows.column("old").to_numpy() for key, rows in pairs.items()}
         self._refuse_both()
         # An edge of a node that goes may be moved to another node by the same load.
         self.removed = without(self.removed, self.addresses)
-        self.unchanged = {key: self._unchanged(key, each) for key, each in pairs.items()}
+        self.unchanged = {key: self._unchanged(key, rows) for key, rows in pairs.items()}
 
     @property
     def changes_nothing(self) -> bool:
         """Every row is there already, as it is."""
-        return not any(each.inserted or each.updated or each.deleted for each in self.counts().values())
+        return not any(counts.inserted or counts.updated or counts.deleted for counts in self.counts().values())
 
     def counts(self) -> dict[str, LoadCounts]:
         return {
@@ -297,22 +297,22 @@ class Assembly:
         import numpy as np
         import pyarrow as pa
 
-        found: dict[str, list[str]] = {}
+        contradictions: dict[str, list[str]] = {}
         for key, addresses in self._named.items():
             both = np.intersect1d(addresses, self.addresses.get(key, np.array([], np.uint64)))
             table = committed_table(self.view, key)
             if len(both) and table is not None:
-                found[key] = rows_at(table, both, ["id"]).column("id").to_pylist()
+                contradictions[key] = rows_at(table, both, ["id"]).column("id").to_pylist()
         for key, ids in self._absent.items():
             place = self.incoming[key].place
             source = Source(place, ("id",), "id", self.incoming[key].rows)
             put = StoredReader(self.target).holding(source, pa.array(ids, pa.string())).column("id").to_pylist()
             if put:
-                found[key] = [*found.get(key, []), *put]
-        checks = [KeyCheck(self.view.entity(key), inserts=False) for key in found]
+                contradictions[key] = [*contradictions.get(key, []), *put]
+        checks = [KeyCheck(self.view.entity(key), inserts=False) for key in contradictions]
         reports = [
             CheckReport([Violation(TWICE, "id", id, id) for id in sorted(ids)[:MAX_VIOLATIONS]], count=len(ids))
-            for ids in found.values()
+            for ids in contradictions.values()
         ]
         if self.only_count:
             self.refusals += refusals(checks, reports, self.locate)

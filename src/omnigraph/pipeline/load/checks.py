@@ -109,8 +109,8 @@ def run_check(task: CheckTask) -> CheckReport:
 
 def _report(task: CheckTask, reader: SourceReader) -> CheckReport:
     rows = TaskRows(task, reader)
-    found = task.check.find(rows, complete=task.counts)
-    report = CheckReport(found[:MAX_VIOLATIONS], count=len(found))
+    violations = task.check.find(rows, complete=task.counts)
+    report = CheckReport(violations[:MAX_VIOLATIONS], count=len(violations))
     if task.replaced is not None and not report.violations:
         report.replaced = [_replaced(rows, task.check.own[0], task.replaced)]
     return report

@@ -73,19 +73,19 @@ def primary_key(kind: DatabaseKind, path: str, table: str) -> tuple[str, ...]:
 
 def foreign_keys(kind: DatabaseKind, path: str, table: str) -> list[tuple[str, dict[str, str]]]:
     """What refers to the key of another table: that table, and by the members of its key the columns."""
-    found: list[tuple[list[str], str, list[str | None]]]
+    keys: list[tuple[list[str], str, list[str | None]]]
     if kind == "sqlite":
         rows = _asked(kind, path, f"PRAGMA foreign_key_list({quoted(table)})")
         groups = {row[0]: [other for other in rows if other[0] == row[0]] for row in sorted(rows)}
-        found = [([row[3] for row in group], group[0][2], [row[4] for row in group]) for group in groups.values()]
+        keys = [([row[3] for row in group], group[0][2], [row[4] for row in group]) for group in groups.values()]
     else:
         said = (
             "SELECT constraint_column_names, referenced_table, referenced_column_names FROM duckdb_constraints() "
             "WHERE table_name = ? AND constraint_type = 'FOREIGN KEY'"
         )
-        found = [(list(row[0]), row[1], list(row[2])) for row in _asked(kind, path, said, [table])]
+        keys = [(list(row[0]), row[1], list(row[2])) for row in _asked(kind, path, said, [table])]
     references = []
-    for names, other, targets in found:
+    for names, other, targets in keys:
         key = primary_key(kind, path, other)
         members = list(key) if targets == [None] * len(key) else targets
         if set(members) == set(key):
@@ -137,8 +137,8 @@ def _unreadable(error: Exception) -> UnreadableInput:
 
 
 def _columns(database: Any, table: str) -> list[str]:
-    found = database.execute(f"SELECT * FROM {quoted(table)} LIMIT 0").description
-    return [str(column[0]) for column in found]
+    description = database.execute(f"SELECT * FROM {quoted(table)} LIMIT 0").description
+    return [str(column[0]) for column in description]
 
 
 def _duckdb_types(database: Any, table: str) -> dict[str, str]:

@@ -72,7 +72,7 @@ def explain_load(
         choice = engine_with_reader(engine, reader.format)
         check_engine(choice.engine)
         return LoadExplanation("on Spark", choice.reason, 0, MAX_IN_PROCESS_BYTES, 0, None, None, None)
-    found = find_inputs(
+    located = find_inputs(
         sources,
         LoadBase.of(repository, branch, from_).view.catalog,
         format=format,
@@ -81,20 +81,20 @@ def explain_load(
         text=TextOptions.checked(encoding),
         map=map,
     )
-    choice = choose_engine(engine, repository.store.uri, found.text_bytes, found.session)
+    choice = choose_engine(engine, repository.store.uri, located.text_bytes, located.session)
     check_engine(choice.engine)
     is_local = isinstance(choice.engine, str) and choice.engine == "local"
     parallelism = LocalRunner(settings=settings).parallelism if is_local else _parallelism(choice.engine, settings)
-    inputs = None if parallelism is None else found.cut(parallelism, repository.history.new_id, settings)
+    inputs = None if parallelism is None else located.cut(parallelism, repository.history.new_id, settings)
     return LoadExplanation(
         "in process" if is_local else "on Spark",
         choice.reason,
-        found.text_bytes,
+        located.text_bytes,
         MAX_IN_PROCESS_BYTES,
-        len({rows.file.address for rows in found.files}),
+        len({rows.file.address for rows in located.files}),
         parallelism,
-        None if inputs is None or found.frames else len(inputs.bundles()),
-        None if inputs is None or found.frames else inputs.task_bytes,
+        None if inputs is None or located.frames else len(inputs.bundles()),
+        None if inputs is None or located.frames else inputs.task_bytes,
     )
 
 

@@ -94,13 +94,13 @@ def find_files(source: str, options: Mapping[str, str] | None = None) -> list[In
     dot or an underscore are left out.
     """
     try:
-        found = _find_local(source) if scheme_of(source) == "file" else _find_remote(source, options)
+        files = _find_local(source) if scheme_of(source) == "file" else _find_remote(source, options)
     except (OSError, ValueError) as error:
         said = getattr(error, "strerror", None) or error
         raise UsageError(f"cannot look for files at {source!r}: {said}", hint="check the path or the pattern") from None
-    if not found:
+    if not files:
         raise UsageError(f"there is nothing to load at '{source}'", hint="check the path or the pattern")
-    return sorted(found, key=lambda file: file.address)
+    return sorted(files, key=lambda file: file.address)
 
 
 def _local(address: str) -> Path:
@@ -121,14 +121,14 @@ def _find_local(source: str) -> list[InputFile]:
         return [_local_file(path, os.path.dirname(path))]
     if _GLOB & set(path) and not os.path.exists(path):
         root = path[: min(path.index(sign) for sign in _GLOB if sign in path)].rpartition("/")[0]
-        found = [name for match in glob.glob(path, recursive=True) for name in _files_below(match)]
+        names = [name for match in glob.glob(path, recursive=True) for name in _files_below(match)]
     elif os.path.isdir(path):
-        root, found = path, list(_files_below(path))
+        root, names = path, list(_files_below(path))
     elif os.path.exists(path):
         raise UsageError(f"'{source}' is neither a file nor a folder", hint="write it to a file first")
     else:
         return []
-    files = [_local_file(name, root) for name in dict.fromkeys(found)]
+    files = [_local_file(name, root) for name in dict.fromkeys(names)]
     return [file for file in files if not _is_hidden(file)]
 
 
@@ -136,7 +136,7 @@ def _files_below(path: str) -> Iterator[str]:
     if os.path.isfile(path):
         yield path
     for folder, _, names in os.walk(path, followlinks=True):
-        yield from (name for name in (os.path.join(folder, each) for each in names) if os.path.isfile(name))
+        yield from (name for name in (os.path.join(folder, file) for file in names) if os.path.isfile(name))
 
 
 def _local_file(path: str, root: str) -> InputFile:

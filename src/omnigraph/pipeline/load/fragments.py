@@ -67,12 +67,12 @@ class FragmentWriter:
         if isinstance(rows, NamedRows):
             named = self._named.setdefault(rows.key, [])
             named.append(rows)
-            if sum(len(each.ids) for each in named) >= MAX_HELD_RECORDS:
+            if sum(len(part.ids) for part in named) >= MAX_HELD_RECORDS:
                 self._find(rows.key)
         elif rows.has_value is not None:
             parts = self._parts.setdefault(rows.key, [])
             parts.append((split, rows))
-            if sum(each.rows.num_rows for _, each in parts) >= MAX_HELD_RECORDS:
+            if sum(part.rows.num_rows for _, part in parts) >= MAX_HELD_RECORDS:
                 self._complete(rows.key)
         else:
             embedded = self._embedded(rows)
@@ -82,7 +82,7 @@ class FragmentWriter:
         """Look up the rows that are to go."""
         import pyarrow as pa
 
-        ids = pa.chunked_array([each.ids for each in self._named.pop(key)], pa.string())
+        ids = pa.chunked_array([part.ids for part in self._named.pop(key)], pa.string())
         places = find_places(self.target, self.versions[key], ids)
         report = self.types.setdefault(key, TypeReport())
         report.removed.append(places.addresses[places.known])
@@ -93,7 +93,7 @@ class FragmentWriter:
         import pyarrow as pa
 
         parts = self._parts.pop(key)
-        ids = pa.chunked_array([chunk for _, each in parts for chunk in each.rows.column("id").chunks], pa.string())
+        ids = pa.chunked_array([chunk for _, part in parts for chunk in part.rows.column("id").chunks], pa.string())
         places, start = find_places(self.target, self.versions[key], ids), 0
         entity = self.target.catalog.tables[key]
         for split, typed in parts:

@@ -229,16 +229,16 @@ def find_inputs(
         refuse_text_options([], text_options)
         frames = [Frame(table_key(catalog, name), rows) for name, rows in sources.items()]
         return FoundInputs((), tuple(frames), text)
-    found: dict[str, list[FoundRows]] = {}
+    rows_by_type: dict[str, list[FoundRows]] = {}
     for source in paths_of(sources):
         for file in _found_at(source, options, spool):
             # Other files of a folder are not what the map is about.
             is_of_others = bool(mapped.sources) and file.name != source and not mapped.of_file(file.address)
-            if file.address not in found and not is_of_others:
-                found[file.address] = _rows_of(file, catalog, format, type, mapped)
-    if not found:
+            if file.address not in rows_by_type and not is_of_others:
+                rows_by_type[file.address] = _rows_of(file, catalog, format, type, mapped)
+    if not rows_by_type:
         raise UsageError("there is nothing to load", hint="give JSON lines, CSV or Parquet files")
-    files = [rows for in_file in found.values() for rows in in_file]
+    files = [rows for in_file in rows_by_type.values() for rows in in_file]
     refuse_text_options([rows.format for rows in files], text_options)
     return FoundInputs(tuple(files), (), text, mapped.names)
 
@@ -314,15 +314,15 @@ def format_of(file: InputFile, format: str | None) -> FileFormat:
     """The format of a file: as given, or as its name says. UsageError when it says nothing."""
     if format is not None:
         return format  # type: ignore[return-value]  # checked by the caller
-    found = "jsonl" if file.is_stdin else _SUFFIXES.get(file.suffix)
-    if found == "parquet" and file.compression is not None:
+    by_suffix = "jsonl" if file.is_stdin else _SUFFIXES.get(file.suffix)
+    if by_suffix == "parquet" and file.compression is not None:
         raise UsageError(f"'{file.name}' is a compressed Parquet file", hint="unpack it: Parquet compresses inside")
-    if found is None:
+    if by_suffix is None:
         raise UsageError(
             f"the format of '{file.name}' is not known",
             hint="name it .jsonl, .csv or .parquet, or pass --format",
         )
-    return found
+    return by_suffix
 
 
 def _key_of(file: InputFile, format: FileFormat, catalog: Catalog, type: str | None) -> str | None:

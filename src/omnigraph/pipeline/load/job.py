@@ -168,7 +168,7 @@ def load(
             sources, format, reader_options, type, map, [option for option, value in texts.items() if value is not None]
         )
         if reader is None:
-            found = find_inputs(
+            located = find_inputs(
                 sources,
                 base.view.catalog,
                 format=format,
@@ -179,9 +179,9 @@ def load(
                 map=map,
                 spool=spool,
             )
-            choice = choose_engine(engine, repository.store.uri, found.text_bytes, found.session)
+            choice = choose_engine(engine, repository.store.uri, located.text_bytes, located.session)
             runner = runner_of(choice.engine, repository.store.uri, shown, "load", conf)
-            inputs = found.cut(runner.parallelism, repository.history.new_id, runner.settings)
+            inputs = located.cut(runner.parallelism, repository.history.new_id, runner.settings)
         else:
             choice = engine_with_reader(engine, reader.format)
             runner = runner_of(choice.engine, repository.store.uri, shown, "load", conf)
@@ -294,13 +294,15 @@ class LoadJob:
             return LoadReceipt.of_repeated(self.base.branch, self.mode, made)
         rejected = self._set_aside(report)
         started = time.monotonic()
-        named = {key: joined(each.removed) for key, each in report.types.items() if each.removed}
-        removed = {key: each for key, each in with_edges(self.view, named, self.runner).items() if len(each)}
+        named = {key: joined(type.removed) for key, type in report.types.items() if type.removed}
+        removed = {
+            key: addresses for key, addresses in with_edges(self.view, named, self.runner).items() if len(addresses)
+        }
         emptied = self._given_without_rows(report)
         types = {key: report.types.get(key, TypeReport()) for key in {*report.types, *removed, *emptied}}
         if self.permit is not None:
             self.permit(frozenset(table_key.partition(":")[2] for table_key in types))
-        none = {key: LoadCounts(unchanged=len(each.absent)) for key, each in types.items()}
+        none = {key: LoadCounts(unchanged=len(type.absent)) for key, type in types.items()}
         receipt = LoadReceipt(self.base.branch, self.mode, none, None, actor, rejected)
         written = {
             key: self._incoming(key, of_type, len(removed.get(key, ())))
@@ -317,7 +319,7 @@ class LoadJob:
             index=not self.dry_run,
             only_count=self.dry_run,
             named=named,
-            absent={key: each.absent for key, each in types.items() if each.absent and each.rows},
+            absent={key: type.absent for key, type in types.items() if type.absent and type.rows},
             removed=removed,
         )
         with self.written.noting(assembly.staged):

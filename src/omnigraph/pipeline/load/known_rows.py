@@ -50,10 +50,10 @@ def find_places(target: Target, place: TableVersion, ids: pa.ChunkedArray) -> Pl
     if table is None or not table.rows:
         return Places(np.zeros(len(ids), bool), np.zeros(len(ids), np.uint64))
     source = Source(place, ("id",), "id", table.rows, with_address=True)
-    found = StoredReader(target).holding(source, ids.unique())
-    index = pc.index_in(ids, value_set=found.column("id").combine_chunks().cast(pa.string())).combine_chunks()
+    stored = StoredReader(target).holding(source, ids.unique())
+    index = pc.index_in(ids, value_set=stored.column("id").combine_chunks().cast(pa.string())).combine_chunks()
     known = np.asarray(index.is_valid())
-    addresses = found.column(ROW_ADDRESS).take(pc.fill_null(index, 0)).to_numpy() if found.num_rows else None
+    addresses = stored.column(ROW_ADDRESS).take(pc.fill_null(index, 0)).to_numpy() if stored.num_rows else None
     return Places(known, np.zeros(len(ids), np.uint64) if addresses is None else addresses)
 
 
@@ -97,19 +97,19 @@ def _stored_rows(target: Target, place: TableVersion, entity: EntityType, typed:
     wanted = places.addresses[known]
     schema = typed.rows.schema
     if not len(wanted):
-        found = schema.empty_table()
+        looked_up = schema.empty_table()
         index = np.zeros(0, np.int64)
     else:
         rows = rows_at(target.open(place), wanted, None)
         held = rows.column(ROW_ADDRESS).to_numpy()
         order = np.argsort(held)
         index = order[np.searchsorted(held, wanted, sorter=order)]
-        found = pa.Table.from_arrays(
+        looked_up = pa.Table.from_arrays(
             [rows.column(name).cast(schema.field(name).type) for name in schema.names], schema=schema
         )
     spread = np.zeros(len(known), np.int64)
     spread[known] = index
-    stored = found.take(pa.array(spread, mask=~known))
+    stored = looked_up.take(pa.array(spread, mask=~known))
     is_new = pa.array(~known)
     for name, property in entity.properties.items():
         if property.default is not None and not known.all():

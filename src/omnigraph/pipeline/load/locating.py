@@ -78,8 +78,8 @@ class RecordFinder(FragmentWriter):
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        found = np.flatnonzero(pc.is_in(cells, value_set=pa.array(values, pa.string())).to_numpy(zero_copy_only=False))
-        for value, place in zip(cells.take(pa.array(found)).to_pylist(), origins(found), strict=True):
+        rows = np.flatnonzero(pc.is_in(cells, value_set=pa.array(values, pa.string())).to_numpy(zero_copy_only=False))
+        for value, place in zip(cells.take(pa.array(rows)).to_pylist(), origins(rows), strict=True):
             self.places[key, column, value] = max(self.places.get((key, column, value), place), place)
 
 

@@ -44,7 +44,7 @@ class MappedSource:
         picked = self.picked
         value: dict[str, Any] = {"file": self.file, "type": self.type, "columns": {}}
         value["columns"] = {
-            name: each if isinstance(each, str) else list(each) for name, each in picked.columns.items()
+            name: column if isinstance(column, str) else list(column) for name, column in picked.columns.items()
         }
         members = {
             "at": list(self.at),
@@ -149,13 +149,13 @@ def _source(entry: object) -> MappedSource:
 
 def _columns(value: object, what: str) -> dict[str, str | tuple[str, ...]]:
     """A column for each name; for an id several."""
-    found: dict[str, str | tuple[str, ...]] = {}
+    columns: dict[str, str | tuple[str, ...]] = {}
     for name, column in _object(value, f"'columns' of {what}").items():
         if isinstance(column, list | tuple) and name in ("id", "from", "to") and len(column) > 1:
-            found[name] = _listed(column, what)
+            columns[name] = _listed(column, what)
         else:
-            found |= _texts({name: column}, f"'columns' of {what}")
-    return found
+            columns |= _texts({name: column}, f"'columns' of {what}")
+    return columns
 
 
 def _optional(entry: Mapping[str, Any], name: str, what: str) -> str | None:

@@ -144,8 +144,8 @@ def read_batches(
         done.problem = error
         return ReadReport([done], writer.types)
     writer.finish()
-    found = [*reader.rejects, *writer.rejects.get(index, ())]
-    rejects = sorted(found, key=lambda reject: reject.line)
+    rejected = [*reader.rejects, *writer.rejects.get(index, ())]
+    rejects = sorted(rejected, key=lambda reject: reject.line)
     done.rejected, done.sample, done.reasons = len(rejects), rejects, by_reason(rejects)
     return ReadReport([done], writer.types)
 
@@ -266,14 +266,14 @@ class SplitReader:
     def _time_formats(self) -> dict[str, str]:
         """Columns of dates and instants that are written in a format of their own."""
         assert self.split.key is not None
-        text, found = self.split.text, {}
+        text, formats = self.split.text, {}
         for name, property in self.target.catalog.tables[self.split.key].properties.items():
             for source in [column for column, own in self.split.names.items() if own == name] or [name]:
                 if property.type.scalar is Scalar.DATE and text.date_format:
-                    found[source] = text.date_format
+                    formats[source] = text.date_format
                 elif property.type.scalar is Scalar.DATETIME and text.time_format:
-                    found[source] = text.time_format
-        return found
+                    formats[source] = text.time_format
+        return formats
 
 
 def in_iso(table: pa.Table, formats: Mapping[str, str]) -> pa.Table:

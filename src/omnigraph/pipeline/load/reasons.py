@@ -26,13 +26,13 @@ class RejectsOfReason:
 
 
 def by_reason(rejects: Iterable[Reject]) -> list[RejectsOfReason]:
-    found: dict[tuple[object, ...], RejectsOfReason] = {}
+    by_key: dict[tuple[object, ...], RejectsOfReason] = {}
     for reject in rejects:
-        same = found.setdefault(_reason(reject), RejectsOfReason(0, []))
+        same = by_key.setdefault(_reason(reject), RejectsOfReason(0, []))
         same.count += 1
         if len(same.examples) < MAX_EXAMPLES:
             same.examples.append(reject)
-    return list(found.values())
+    return list(by_key.values())
 
 
 def _reason(reject: Reject) -> tuple[object, ...]:

@@ -113,10 +113,10 @@ class LoadReceipt:
         """The counts of all types together."""
         counts = self.types.values()
         return LoadCounts(
-            sum(each.inserted for each in counts),
-            sum(each.updated for each in counts),
-            sum(each.unchanged for each in counts),
-            sum(each.deleted for each in counts),
+            sum(count.inserted for count in counts),
+            sum(count.updated for count in counts),
+            sum(count.unchanged for count in counts),
+            sum(count.deleted for count in counts),
         )
 
     @property
@@ -132,7 +132,7 @@ class LoadReceipt:
     def __repr__(self) -> str:
         commit = "no commit" if self.commit is None else self.commit.id
         if self.is_dry_run:
-            refused = sum(each.count for each in self.refusals)
+            refused = sum(refusal.count for refusal in self.refusals)
             return f"<LoadReceipt: dry run on {self.branch}, {self.total_entities} entities fit, {refused} do not>"
         if self.repeated:
             return f"<LoadReceipt: loaded before on {self.branch}, {commit}>"

@@ -31,7 +31,9 @@ def raise_first(checks: Sequence[Check], reports: Sequence[CheckReport], locate:
     findings = [
         BrokenRule(check, violation)
         for check, report in zip(checks, reports, strict=True)
-        for violation in sorted(report.violations, key=lambda each: (each.id, each.property, each.text or ""))
+        for violation in sorted(
+            report.violations, key=lambda violation: (violation.id, violation.property, violation.text or "")
+        )
     ]
     same_rule = [finding for finding in findings if finding.check.rank == findings[0].check.rank]
     if not same_rule:
@@ -53,14 +55,16 @@ def raise_first(checks: Sequence[Check], reports: Sequence[CheckReport], locate:
 
 def refusals(checks: Sequence[Check], reports: Sequence[CheckReport], locate: Locate | None) -> list[LoadRefusal]:
     """What each check has found, with the places of the first records."""
-    found = []
+    refused = []
     for check, report in zip(checks, reports, strict=True):
         if not report.count:
             continue
-        first = sorted(report.violations, key=lambda each: (each.id, each.property, each.text or ""))[:MAX_EXAMPLES]
+        first = sorted(
+            report.violations, key=lambda violation: (violation.id, violation.property, violation.text or "")
+        )[:MAX_EXAMPLES]
         places = [] if locate is None else locate([BrokenRule(check, violation) for violation in first])
         error = check.error(first[0])
-        found.append(
+        refused.append(
             LoadRefusal(
                 error.code,
                 error.message,
@@ -71,4 +75,4 @@ def refusals(checks: Sequence[Check], reports: Sequence[CheckReport], locate: Lo
                 can_be_set_aside=False,
             )
         )
-    return found
+    return refused

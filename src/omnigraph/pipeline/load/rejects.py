@@ -45,13 +45,13 @@ def origins(inputs: LoadInputs, report: ReadReport) -> dict[int, Origin]:
             for number, frame in enumerate(inputs.frames)
         }
     lines = {split.index: split.lines for split in report.splits}
-    found: dict[int, Origin] = {}
+    by_place: dict[int, Origin] = {}
     before = 0
     for split in inputs.splits:
         before = 0 if split.start == 0 else before
-        found[split.index] = Origin(split.file.name, before)
+        by_place[split.index] = Origin(split.file.name, before)
         before += lines[split.index]
-    return found
+    return by_place
 
 
 def refuse_unreadable(report: ReadReport, origins: Mapping[int, Origin]) -> None:
@@ -103,18 +103,18 @@ def refuse_rejected(report: ReadReport, origins: Mapping[int, Origin]) -> None:
 
 def rejected_by_reason(report: ReadReport, origins: Mapping[int, Origin]) -> list[LoadRefusal]:
     """What every rejected record was rejected for, what is most frequent first."""
-    found: dict[tuple[object, ...], LoadRefusal] = {}
+    by_reason: dict[tuple[object, ...], LoadRefusal] = {}
     for split in report.splits:
         for same in split.reasons:
             first = same.examples[0]
             places = tuple(origins[split.index].place(reject.line) for reject in same.examples)
-            known = found.get(same.reason)
-            found[same.reason] = (
+            known = by_reason.get(same.reason)
+            by_reason[same.reason] = (
                 LoadRefusal(first.code, first.reason, same.count, first.type_name, first.property, places)
                 if known is None
                 else replace(known, count=known.count + same.count, places=(known.places + places)[:MAX_EXAMPLES])
             )
-    return sorted(found.values(), key=lambda each: -each.count)
+    return sorted(by_reason.values(), key=lambda refusal: -refusal.count)
 
 
 class RejectsFile:

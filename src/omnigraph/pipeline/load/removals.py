@@ -38,8 +38,8 @@ def edges_at(task: EdgesAt) -> np.ndarray[Any, Any]:
     """Their addresses."""
     ids = rows_at(task.target.open(task.nodes), task.addresses, ["id"]).column("id").combine_chunks()
     source = Source(task.edges, (task.end,), task.end, task.rows, with_address=True)
-    found: np.ndarray[Any, Any] = StoredReader(task.target).holding(source, ids).column(ROW_ADDRESS).to_numpy()
-    return found
+    addresses: np.ndarray[Any, Any] = StoredReader(task.target).holding(source, ids).column(ROW_ADDRESS).to_numpy()
+    return addresses
 
 
 def with_edges(view: View, removed: Addresses, runner: Runner) -> dict[str, np.ndarray[Any, Any]]:
@@ -64,11 +64,11 @@ def with_edges(view: View, removed: Addresses, runner: Runner) -> dict[str, np.n
                     tasks.append(EdgesAt(target, *places, end, edges.rows))
                     keys.append(edge.table_key)
     chosen = runner if len(tasks) > 1 and sum(map(len, removed.values())) > NODES_PER_TASK else LocalRunner()
-    found: dict[str, list[np.ndarray[Any, Any]]] = {key: [addresses] for key, addresses in removed.items()}
+    gone: dict[str, list[np.ndarray[Any, Any]]] = {key: [addresses] for key, addresses in removed.items()}
     for key, addresses in zip(keys, chosen.map("find edges of deleted nodes", edges_at, tasks), strict=True):
         if len(addresses):
-            found.setdefault(key, []).append(addresses)
-    return {key: distinct(np.concatenate(parts)) for key, parts in found.items()}
+            gone.setdefault(key, []).append(addresses)
+    return {key: distinct(np.concatenate(parts)) for key, parts in gone.items()}
 
 
 def joined(parts: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
@@ -82,7 +82,7 @@ def without(addresses: Addresses, others: Addresses) -> dict[str, np.ndarray[Any
     """Those that are not among the others, table by table."""
     import numpy as np
 
-    return {key: each[~np.isin(each, others[key])] if key in others else each for key, each in addresses.items()}
+    return {key: rows[~np.isin(rows, others[key])] if key in others else rows for key, rows in addresses.items()}
 
 
 def together(*several: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
@@ -90,4 +90,4 @@ def together(*several: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarr
     import numpy as np
 
     keys = dict.fromkeys(key for addresses in several for key in addresses)
-    return {key: np.concatenate([each[key] for each in several if key in each]) for key in keys}
+    return {key: np.concatenate([removed[key] for removed in several if key in removed]) for key in keys}

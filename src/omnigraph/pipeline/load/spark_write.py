@@ -72,7 +72,7 @@ def publish_spark_write(write: SparkWrite, reports: list[ReadReport], *, asked: 
     history = repository.history
     began = history.clock() - (history.retention.store_now() - write.since)
     base = replace(LoadBase.of(repository, write.branch, write.from_), commit_id=write.commit_id, since=began)
-    if write.mode == "patch" or any(each.removed for report in reports for each in report.types.values()):
+    if write.mode == "patch" or any(type.removed for report in reports for type in report.types.values()):
         # Its tasks have looked rows up.
         base = replace(base, view=repository.resolve(write.base.id))
     if base.view.snapshot.schema != write.schema:

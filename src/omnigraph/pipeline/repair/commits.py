@@ -203,7 +203,7 @@ def _with(head: Snapshot, made: Mapping[str, Staged | None]) -> Snapshot:
 
 def _loose_edges(view: View) -> list[tuple[str, Table, list[int]]]:
     """Edges whose nodes are not there, by their addresses."""
-    found = []
+    loose = []
     target = Target.of(view.repository, view)
     for key, entity in view.catalog.tables.items():
         table = view.table(key)
@@ -214,8 +214,8 @@ def _loose_edges(view: View) -> list[tuple[str, Table, list[int]]]:
             check = EndpointCheck(entity, end, node)
             needs = (*check.own, *check.others, *check.details)
             task = CheckTask(target, check, {need: whole_table(view, need) for need in needs})
-            ids |= {each.id for each in check.find(TaskRows(task, StoredReader(target)), complete=True)}
+            ids |= {violation.id for violation in check.find(TaskRows(task, StoredReader(target)), complete=True)}
         if ids:
             rows = table.lookup("id", sorted(ids), ["id"], with_address=True)
-            found.append((key, table, rows.column(ROW_ADDRESS).to_pylist()))
-    return found
+            loose.append((key, table, rows.column(ROW_ADDRESS).to_pylist()))
+    return loose

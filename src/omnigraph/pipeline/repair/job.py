@@ -125,7 +125,7 @@ class RepairJob:
                 entry, view = self.repository.head(name)
             except (BranchNotFound, Damaged):
                 continue
-            found: dict[str, set[str]] = {}
+            by_table: dict[str, set[str]] = {}
             for key, state in entry.head.tables.items():
                 if state in self.seen.files.lost or key not in view.catalog.tables:
                     continue
@@ -133,9 +133,9 @@ class RepairJob:
                     folder.rsplit("/", 1)[1] for folder in self.repository.files_of(state).indexes if folder in damaged
                 } | set(self.seen.rows.stale.get(state, ()))
                 if names:
-                    found[key] = names
-            if found:
-                yield name, found
+                    by_table[key] = names
+            if by_table:
+                yield name, by_table
 
     # ------------------------------------------------------------ what is lost
 

@@ -63,7 +63,7 @@ def check_options(options: Mapping[str, str], reader: str | None = None) -> None
     for name in options:
         if name.startswith("storage.") or name in known:
             continue
-        readers = [f"spark.{each}" for each, names in _OPTIONS.items() if name in names]
+        readers = [f"spark.{reader}" for reader, names in _OPTIONS.items() if name in names]
         raise UsageError(
             f"the option '{name}' is for {readers[0]}" if readers else f"changes are not read with the option '{name}'",
             hint=f"options of changes: {', '.join(sorted(known))}, storage.<name>",

@@ -76,8 +76,8 @@ def _reading_ids(runs: list[FragmentRun], name: str) -> Callable[[Batches], Batc
 
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                found = unshared_ids(pickle.loads(values[number])).rename_columns(["id", name])
-                yield from found.cast(pa.schema([("id", pa.string()), (name, pa.int64())])).to_batches()
+                ids = unshared_ids(pickle.loads(values[number])).rename_columns(["id", name])
+                yield from ids.cast(pa.schema([("id", pa.string()), (name, pa.int64())])).to_batches()
 
     return lambda batches: items_in_one_sentence(read(batches))
 

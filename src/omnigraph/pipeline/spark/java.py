@@ -95,8 +95,8 @@ def java_version(home: Path) -> int:
         text = (home / "release").read_text()
     except OSError:
         return 0
-    found = re.search(r'JAVA_VERSION="(?:1\.)?(\d+)', text)
-    return int(found.group(1)) if found and (home / "bin" / "java").exists() else 0
+    version = re.search(r'JAVA_VERSION="(?:1\.)?(\d+)', text)
+    return int(version.group(1)) if version and (home / "bin" / "java").exists() else 0
 
 
 def logging_file() -> Path:

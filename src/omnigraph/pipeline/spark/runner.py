@@ -117,10 +117,10 @@ class SparkRunner:
             for job in tracker.getJobIdsForGroup(group):
                 info = tracker.getJobInfo(job)
                 for number in info.stageIds if info else ():
-                    found = tracker.getStageInfo(number)
-                    if found is not None:
-                        done += found.numCompletedTasks
-                        total += found.numTasks
+                    running = tracker.getStageInfo(number)
+                    if running is not None:
+                        done += running.numCompletedTasks
+                        total += running.numTasks
             self._progress.update(Status(stage, done, max(total, tasks), 0, time.monotonic() - started))
 
 
@@ -138,11 +138,11 @@ def _measured(session: SparkSession, group: str, stage: Stage) -> Stage:
         for job in tracker.getJobIdsForGroup(group):
             info = tracker.getJobInfo(job)
             for number in info.stageIds if info else ():
-                found = known.lastStageAttempt(number)
-                tasks += found.numCompleteTasks()
-                shuffled += found.shuffleWriteBytes()
-                spilled += found.diskBytesSpilled()
-                failed += found.numFailedTasks()
+                attempt = known.lastStageAttempt(number)
+                tasks += attempt.numCompleteTasks()
+                shuffled += attempt.shuffleWriteBytes()
+                spilled += attempt.diskBytesSpilled()
+                failed += attempt.numFailedTasks()
     except Py4JError:
         return stage
     return replace(

@@ -22,11 +22,11 @@ def use(session: SparkSession) -> None:
     assert SparkRunner(session, 2).map("train", abs, [-1, -2]) == [1, 2]
     rows = session.createDataFrame([(1, "a", 0.5), (2, "b", None)], "number long, text string, part double")
     rows.createOrReplaceTempView("rows")
-    found = session.sql("""
+    frame = session.sql("""
         WITH pairs AS (SELECT l.number, r.text FROM rows l JOIN rows r ON l.number = r.number WHERE l.part IS NULL)
         SELECT text, count(*) AS n, max(number) AS most FROM pairs GROUP BY text ORDER BY n DESC, text
     """)
-    assert found.toArrow().to_pylist() == [{"text": "b", "n": 1, "most": 2}]
+    assert frame.toArrow().to_pylist() == [{"text": "b", "n": 1, "most": 2}]
 
 
 def main(java_options: list[str]) -> int:

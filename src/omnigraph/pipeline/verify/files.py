@@ -133,10 +133,10 @@ def _check_sizes(
             continue
         # The listing may be older than the commit: only what the store still says now counts.
         infos = _now(store, f"{path}/{file.name}", is_folder=file.kind == "index")
-        found = sum(info.size for info in infos) if infos else None
-        fault = size_fault(file, found)
+        size = sum(info.size for info in infos) if infos else None
+        fault = size_fault(file, size)
         if fault is not None:
-            report.damaged[f"{path}/{file.name}"] = FileFault("missing" if found is None else "size", fault)
+            report.damaged[f"{path}/{file.name}"] = FileFault("missing" if size is None else "size", fault)
 
 
 def _now(store: Store, key: str, *, is_folder: bool = False) -> list[ObjectInfo]:

@@ -125,8 +125,8 @@ def _check_rules(
             # Branches share tables: the same check of the same rows is made once.
             same = (snapshot.schema, tuple(changes), number, tuple(sources.values()))
             tasks.setdefault(same, (task, snapshot.commit.id))
-    found = run_checks("rules", [task for task, _ in tasks.values()], runner)
-    for (task, commit), answer in zip(tasks.values(), found, strict=True):
+    reports = run_checks("rules", [task for task, _ in tasks.values()], runner)
+    for (task, commit), answer in zip(tasks.values(), reports, strict=True):
         if answer.violations:
             report.findings.append(_broken(task.check, answer.violations, commit))
 

@@ -91,7 +91,7 @@ class Compact:
         )
         return src, dst
 
-    def neighbours(self, edge: str, direction: Direction, *, each: bool = False) -> Adjacency:
+    def neighbours(self, edge: str, direction: Direction, *, per_edge: bool = False) -> Adjacency:
         """Neighbours once; or `each` time an edge leads there."""
         edges = self._edges(edge)
         if edges is None:
@@ -99,8 +99,8 @@ class Compact:
             size, width = (target, source) if direction == "in" else (source, target)
             return Adjacency(_no_edges(), size, width)
         return self._cache.get(
-            ("neighbours", self._tables.root, edges.serial, direction, each),
-            lambda: edges.neighbours(direction, each=each),
+            ("neighbours", self._tables.root, edges.serial, direction, per_edge),
+            lambda: edges.neighbours(direction, per_edge=per_edge),
         )
 
     def neighbours_at_hand(self, edge: str, direction: Direction) -> Adjacency | None:
@@ -118,7 +118,7 @@ class Compact:
         key = ("pairs", self._tables.root, edges.serial, direction)
         return self._cache.get(key, lambda: EndNumbers(*adjacency.pairs()))
 
-    def has_neighbours(self, edge: str, direction: Direction, *, each: bool = False) -> bool:
+    def has_neighbours(self, edge: str, direction: Direction, *, per_edge: bool = False) -> bool:
         """Can neighbours be had without reading every edge?"""
         table = self.view.table(f"edge:{edge}")
         if table is None:
@@ -231,8 +231,8 @@ def reachable(
     for distance in range(2, max_hops + 1):
         deadline.check()
         owners, targets = adjacency.expand(level % width)
-        found = distinct((level // width)[owners] * width + targets)
-        level = found[~_member(found, seen)]
+        reached = distinct((level // width)[owners] * width + targets)
+        level = reached[~_member(reached, seen)]
         if distance >= min_hops:
             kept.append(level)
         if len(level) == 0:

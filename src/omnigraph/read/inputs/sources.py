@@ -46,8 +46,12 @@ class Searched:
 def search_nodes(view: View, node: NodeInput, arguments: Arguments, *, forced: bool = False) -> Searched | None:
     """The rows that a search of the node can want, when it has one type and an index knows them."""
     table = view.table(f"node:{node.types[0]}") if len(node.types) == 1 and node.computed else None
-    found = None if table is None else find_candidates(table, node, stored_columns(node), arguments, forced=forced)
-    return None if found is None else Searched(shaped(view, node, node.types[0], found.rows, arguments), found.how)
+    candidates = None if table is None else find_candidates(table, node, stored_columns(node), arguments, forced=forced)
+    return (
+        None
+        if candidates is None
+        else Searched(shaped(view, node, node.types[0], candidates.rows, arguments), candidates.how)
+    )
 
 
 def read_nodes(
@@ -79,8 +83,8 @@ def _read_type(
         return shaped(view, node, type_name, rows, arguments)
     if not node.computed:
         return shaped(view, node, type_name, read_table(table, names, filter_text, arguments.deadline), arguments)
-    if not by_scan and (found := find_candidates(table, node, names, arguments)) is not None:
-        return shaped(view, node, type_name, found.rows, arguments)
+    if not by_scan and (candidates := find_candidates(table, node, names, arguments)) is not None:
+        return shaped(view, node, type_name, candidates.rows, arguments)
     # A text or a vector is dropped as soon as it is scored: only one batch of them is ever in memory.
     computing = Computing(view, node, arguments)
     parts = [
@@ -124,10 +128,12 @@ def stream_nodes(view: View, node: NodeInput, arguments: Arguments) -> Stream:
             if table is None:
                 continue
             names = stored_columns(node)
-            found = find_candidates(table, node, names, arguments) if node.computed else None
+            candidates = find_candidates(table, node, names, arguments) if node.computed else None
             text = Predicate(node.filters, arguments).filter
             for batch in (
-                scan_table(table, names, text, arguments.deadline) if found is None else found.rows.to_batches()
+                scan_table(table, names, text, arguments.deadline)
+                if candidates is None
+                else candidates.rows.to_batches()
             ):
                 rows = pa.Table.from_batches([batch])
                 yield from shaped(view, node, type_name, rows, arguments, computing).to_batches()

@@ -185,7 +185,7 @@ def _edges_of(
     view: View, nodes: list[tuple[str, str]]
 ) -> list[tuple[tuple[str, str], tuple[tuple[str, str], tuple[str, str]]]]:
     """The edges at some nodes, by (type, id), with both ends; types by name, edges by id."""
-    found = {}
+    edges = {}
     for edge in sorted(view.catalog.edges.values(), key=lambda edge: edge.name):
         table = view.table(edge.table_key)
         if table is None:
@@ -197,8 +197,8 @@ def _edges_of(
             rows: pa.Table = table.lookup(column, ids, ["id", "src", "dst"])
             columns = [rows.column(name).to_pylist() for name in ("id", "src", "dst")]
             for id, source, target in zip(*columns, strict=True):
-                found[(edge.name, id)] = ((edge.source, source), (edge.target, target))
-    return sorted(found.items())
+                edges[(edge.name, id)] = ((edge.source, source), (edge.target, target))
+    return sorted(edges.items())
 
 
 def _boxes(view: View, met: Mapping[tuple[str, str], int]) -> tuple[PictureNode, ...]:
@@ -233,7 +233,10 @@ def _shown(value: object) -> str:
 
 def _declared(entity: NodeType) -> tuple[str, ...]:
     return _few(
-        [f"{each.name}: {each.type}{' @key' * (each.name in entity.key)}" for each in entity.properties.values()]
+        [
+            f"{property.name}: {property.type}{' @key' * (property.name in entity.key)}"
+            for property in entity.properties.values()
+        ]
     )
 
 

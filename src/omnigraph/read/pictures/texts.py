@@ -20,7 +20,9 @@ def _mermaid(node: PictureNode) -> str:
 
 def _entities(text: str) -> str:
     """Letters, digits and blanks as they are, everything else by its number: Mermaid has too many words and marks to name."""
-    return "".join(each if each.isalnum() or each in " _-:.,@×" else f"#{ord(each)};" for each in one_line(text))
+    return "".join(
+        letter if letter.isalnum() or letter in " _-:.,@×" else f"#{ord(letter)};" for letter in one_line(text)
+    )
 
 
 def dot_text(picture: Picture) -> str:
@@ -47,4 +49,4 @@ def one_line(text: str) -> str:
     """Text without what ends a line, controls a terminal, or may not stand in XML."""
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() else " " for each in text)
+    return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -207,11 +207,11 @@ def totals(cells: pa.ChunkedArray | pa.Array) -> TextTotals:
 def holding(cells: pa.ChunkedArray | pa.Array, wanted: Iterable[str], language: Language) -> Counter[str]:
     """For each of these terms the number of texts that have it."""
     sought = set(wanted)
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for text in cells.to_pylist():
         if text is not None:
-            found.update(sought.intersection(terms(text, language)))
-    return found
+            counts.update(sought.intersection(terms(text, language)))
+    return counts
 
 
 def statistics(total: TextTotals, holding: Mapping[str, int], language: Language) -> Statistics:
@@ -232,10 +232,10 @@ def scores(cells: pa.ChunkedArray | pa.Array, statistics: Statistics) -> pa.Arra
 def score(text: str | None, statistics: Statistics) -> float | None:
     if text is None:
         return None
-    found, length = terms(text, statistics.language), len(words(text)) / (statistics.mean_length or 1.0)
+    own, length = terms(text, statistics.language), len(words(text)) / (statistics.mean_length or 1.0)
     total, hit = 0.0, False
     for term, weight in statistics.weights:
-        frequency = found.count(term)
+        frequency = own.count(term)
         if frequency:
             hit = True
             total += weight * frequency * (K1 + 1) / (frequency + K1 * (1 - B + B * length))

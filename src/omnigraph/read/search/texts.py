@@ -14,10 +14,10 @@ from omnigraph.views import View
 
 def with_vectors(view: View, plan: ReadPlan, arguments: Arguments) -> Arguments:
     """The arguments of a call, with the vectors of the texts that its plan looks for."""
-    missing = [each for each in plan.texts if each.name not in arguments.parameters]
+    missing = [text for text in plan.texts if text.name not in arguments.parameters]
     if not missing:
         return arguments
-    vectors = {each.name: _vector(view, each, arguments) for each in missing}
+    vectors = {text.name: _vector(view, text, arguments) for text in missing}
     return replace(arguments, parameters={**arguments.parameters, **vectors})
 
 

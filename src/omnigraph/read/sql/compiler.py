@@ -57,9 +57,9 @@ class _ReadCompiler:
         if isinstance(ranking, Rrf):
             self._fuse(ranking)
         elif isinstance(ranking, Nearest | Bm25):
-            found = self.relation.searched[ranking].copy()
+            rank = self.relation.searched[ranking].copy()
             self.relation.select = self.relation.select.where(
-                exp.Not(this=exp.Is(this=found, expression=exp.null())), copy=False
+                exp.Not(this=exp.Is(this=rank, expression=exp.null())), copy=False
             )
         tree = self._ordered(self._projected())
         self.relation.define_hops()

@@ -145,8 +145,8 @@ def _paths(hop: HopInput, sources: exp.Query | None) -> list[tuple[str, exp.Quer
             pairs = [_pairs(reached), _pairs(f"{level}{distance}")]
             reached = f"{hop.name}_seen{distance}"
             definitions.append((reached, exp.union(*pairs, distinct=False)))
-    found = [_path_rows(f"{level}{distance}") for distance in range(expansion.min_hops, expansion.max_hops + 1)]
-    every: exp.Query = found[0] if len(found) == 1 else exp.union(*found, distinct=False)
+    paths = [_path_rows(f"{level}{distance}") for distance in range(expansion.min_hops, expansion.max_hops + 1)]
+    every: exp.Query = paths[0] if len(paths) == 1 else exp.union(*paths, distinct=False)
     chosen = every if path.weight is None else _best(every, with_length=True)
     length = neutral("size", column(EDGES, "q"))
     shown = [column(name, "q") for name in (SOURCE, TARGET, NODES, EDGES, COST)]

@@ -498,6 +498,6 @@ class Relation:
 
 
 def _note(computed: dict[str, list[TextMatch | Nearest | Bm25]], search: TextMatch | Nearest | Bm25) -> None:
-    found = computed.setdefault(search.property.variable, [])
-    if search not in found:
-        found.append(search)
+    searches = computed.setdefault(search.property.variable, [])
+    if search not in searches:
+        searches.append(search)

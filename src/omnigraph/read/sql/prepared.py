@@ -58,10 +58,10 @@ def prepare(plan: ReadPlan, catalog: Catalog, keys: Keys, *, elide: bool = True)
     """The compiled form of a plan. Plans are remembered by the language room, so the same object comes again."""
     key = (id(plan), catalog.hash, keys, elide)
     with _lock:
-        found = _kept.get(key)
-        if found is not None and found.plan is plan:
+        held = _kept.get(key)
+        if held is not None and held.plan is plan:
             _kept.move_to_end(key)
-            return found
+            return held
     compiled = keys_as_ids(plan, catalog) if elide else plan
     made = PreparedQuery(plan, compiled, compile_read(compiled, catalog, keys=keys, elide=elide))
     with _lock:

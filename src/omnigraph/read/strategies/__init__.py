@@ -40,8 +40,8 @@ def answer(read: Read) -> Answer:
     """The first answer that a strategy has."""
     for strategy in order():
         read.arguments.deadline.check()
-        if read.mode in strategy.modes and (found := strategy.answer(read)) is not None:
-            return found
+        if read.mode in strategy.modes and (answered := strategy.answer(read)) is not None:
+            return answered
     raise AssertionError("scan answers every read")
 
 

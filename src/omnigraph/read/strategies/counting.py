@@ -88,8 +88,8 @@ class Counting:
 
     def adjacency(self, way: DirectedExpansion) -> Adjacency:
         """Neighbours from the near end; with an edge variable each as often as edges lead there."""
-        each = way.expansion.edge_variable is not None
-        return self.compact.neighbours(way.expansion.edge, way.direction, each=each)
+        per_edge = way.expansion.edge_variable is not None
+        return self.compact.neighbours(way.expansion.edge, way.direction, per_edge=per_edge)
 
     # ------------------------------------------------------------ which nodes can matter
 
@@ -272,8 +272,8 @@ class Counting:
 
     def _cost(self, way: DirectedExpansion) -> float:
         """Edges to touch from the near end, after building what is not there yet."""
-        each = way.expansion.edge_variable is not None
-        is_built = self.compact.has_neighbours(way.expansion.edge, way.direction, each=each)
+        per_edge = way.expansion.edge_variable is not None
+        is_built = self.compact.has_neighbours(way.expansion.edge, way.direction, per_edge=per_edge)
         return self._touched(way) + (0 if is_built else self.compact.view.rows(f"edge:{way.expansion.edge}"))
 
     def _gathered_whole(self, way: DirectedExpansion, behind: np.ndarray | None) -> np.ndarray:

@@ -94,8 +94,8 @@ class _Dense:
             )
             return
         if expansion.max_hops == 1:
-            found = self.compact.pairs(expansion.edge, expansion.direction)
-            pairs = self._ordinals(expansion, found.src, found.dst)
+            numbers = self.compact.pairs(expansion.edge, expansion.direction)
+            pairs = self._ordinals(expansion, numbers.src, numbers.dst)
         else:
             reached = self._reach(hop)
             if reached is None and expansion.max_hops == UNBOUNDED:

@@ -93,7 +93,7 @@ class _Direct:
         by_near: dict[str, list[int]] = {}
         for place, pair in enumerate(ends):
             by_near.setdefault(pair[side], []).append(place)
-        found: list[Row] = []
+        matches: list[Row] = []
         for row in rows:
             places = by_near.get(row[near], ()) if near in bound else range(len(ends))
             for place in places:
@@ -101,9 +101,9 @@ class _Direct:
                 if extended is not None:
                     if expansion.edge_variable is not None:
                         extended[expansion.edge_variable] = edges[place]
-                    found.append(extended)
+                    matches.append(extended)
         bound.update((expansion.source, expansion.target))
-        return found
+        return matches
 
     def _extended(self, row: Row, source: str, target: str, pair: tuple[str, str]) -> Row | None:
         extended = dict(row)

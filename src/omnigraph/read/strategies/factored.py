@@ -58,14 +58,14 @@ class FactoredForm:
 
     def named(self, catalog: Catalog) -> set[str]:
         """The variables whose nodes the group key tells apart: by their id, or by their key."""
-        found = set()
+        variables_named = set()
         for expression in (projection.expression for projection in self.plan.projections):
             is_key = isinstance(expression, PropertyRef) and (
                 expression.column == "id" or catalog.nodes[self.types[expression.variable]].key == (expression.column,)
             )
             if isinstance(expression, EntityRef) or is_key:
-                found.add(expression.variable)  # type: ignore[union-attr]  # one of the two
-        return found
+                variables_named.add(expression.variable)  # type: ignore[union-attr]  # one of the two
+        return variables_named
 
 
 def factored_form(plan: ReadPlan) -> FactoredForm | None:
@@ -100,7 +100,7 @@ def factored_form(plan: ReadPlan) -> FactoredForm | None:
 
 def _links(plan: ReadPlan, owners: set[str]) -> list[DirectedExpansion]:
     """The smallest part of the tree that connects some variables, outwards from one of them."""
-    found: list[DirectedExpansion] = []
+    links: list[DirectedExpansion] = []
 
     def connects(variable: str, parent: str) -> bool:
         """Is there an owner at or behind this variable? Notes the branches that lead to one."""
@@ -108,15 +108,15 @@ def _links(plan: ReadPlan, owners: set[str]) -> list[DirectedExpansion]:
         for expansion in plan.pattern.expansions:
             far = expansion.target if expansion.source == variable else expansion.source
             if variable in (expansion.source, expansion.target) and far != parent:
-                place = len(found)
+                place = len(links)
                 if connects(far, variable):
-                    found.insert(place, branch(expansion, variable))
+                    links.insert(place, branch(expansion, variable))
                     needed = True
         return needed
 
     if owners:
         connects(min(owners), "")
-    return found
+    return links
 
 
 def _is_tree(plan: ReadPlan) -> bool:
@@ -286,17 +286,17 @@ class _Factored:
             groups = groups * len(coded.values) + coded.codes[self._nodes(expression.variable, matches)]
             size *= len(coded.values)
             keys.append((place, coded, size))
-        found = np.flatnonzero(np.bincount(groups, minlength=size))
+        codes_used = np.flatnonzero(np.bincount(groups, minlength=size))
         arrays = {}
         for place, coded, upto in keys:
-            codes = found // (size // upto) % len(coded.values)
+            codes = codes_used // (size // upto) % len(coded.values)
             arrays[f"c{place}"] = coded.values.take(pa.array(codes))
         for place, projection in enumerate(self.plan.projections):
             if isinstance(projection.expression, Aggregate):
                 for name, numbers in zip("sn", self._measures(projection.expression, matches), strict=True):
                     if largest(numbers) * length > MAX_EXACT:
                         return None
-                    totals = np.bincount(groups, weights=numbers, minlength=size)[found]
+                    totals = np.bincount(groups, weights=numbers, minlength=size)[codes_used]
                     arrays[f"{name}{place}"] = pa.array(totals.astype(np.int64))
         return pa.table(arrays)
 

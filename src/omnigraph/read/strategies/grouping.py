@@ -47,9 +47,9 @@ class Grouping:
     def run(self, rows: pa.Table, cut: Cut, deadline: Deadline) -> pa.Table:
         """The tree's columns (r0 …)."""
         if rows.num_rows <= MAX_ROWS and self._is_exact:
-            found = self._by_hand(rows, cut)
-            if found is not None:
-                return found
+            table = self._by_hand(rows, cut)
+            if table is not None:
+                return table
         if cut not in self.texts:
             self.texts[cut] = to_sql(self._ordered(self._summed(), *cut), "duckdb")
         return engine.run(self.texts[cut], {}, {"g": rows}, deadline)
@@ -99,10 +99,10 @@ class Grouping:
         """The groups in the plan's order, then by their keys. Least significant first: sorting is stable."""
         shown = [projection.expression for projection in self.plan.projections]
         order = [(shown.index(key.expression), key.descending) for key in self.plan.order]
-        found = list(range(len(columns[0])))
+        places = list(range(len(columns[0])))
         for place, descending in reversed([*order, *((place, False) for place in self._keys)]):
-            found.sort(key=_nulls_first(columns[place]), reverse=descending)
-        return found
+            places.sort(key=_nulls_first(columns[place]), reverse=descending)
+        return places
 
     # ------------------------------------------------------------ in the engine
 

@@ -106,17 +106,17 @@ def _form(plan: ReadPlan, catalog: Catalog) -> KeyedForm | None:
     elif not all(isinstance(expression, PropertyRef) and _is_shown(expression) for expression in columns):
         return None
     for binding in pattern.bindings:
-        own = [each for each in conjuncts(pattern.filters) if variables(each) == {binding.variable}]
+        own = [conjunct for conjunct in conjuncts(pattern.filters) if variables(conjunct) == {binding.variable}]
         column = _naming_column(binding, own, catalog)
         ways = None if column is None else _ways(pattern, binding.variable)
         if column is not None and ways is not None:
-            naming = tuple(each for each in own if _states(each, column.column))
-            others = [each for each in conjuncts(pattern.filters) if each not in naming]
+            naming = tuple(conjunct for conjunct in own if _states(conjunct, column.column))
+            others = [conjunct for conjunct in conjuncts(pattern.filters) if conjunct not in naming]
             return KeyedForm(
                 start=binding.variable,
                 named_by=column,
                 naming=naming,
-                types={each.variable: each.types[0] for each in pattern.bindings},
+                types={bound.variable: bound.types[0] for bound in pattern.bindings},
                 conditions=_placed(others, [binding.variable, *(way.far for way in ways)]),
                 ways=ways,
                 names=tuple(projection.name for projection in plan.projections),
@@ -305,8 +305,8 @@ class _Walk:
                 by_variable.setdefault(cell.variable, []).append(cell)
         for variable, wanted in by_variable.items():
             names = list(dict.fromkeys(cell.column for cell in wanted))
-            found = self.compact.values(self.form.types[variable], names, self.numbers[variable])
-            read.update((cell, found[cell.column]) for cell in wanted)
+            columns = self.compact.values(self.form.types[variable], names, self.numbers[variable])
+            read.update((cell, columns[cell.column]) for cell in wanted)
             if variable != self.form.start and names != ["id"]:
                 self.choices.append(InputChoice(f"${variable}", "lookup", self.rows, "by number", self.rows))
 

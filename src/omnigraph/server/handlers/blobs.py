@@ -72,11 +72,11 @@ def _has_tag(header: str | None, etag: str, *, weak: bool) -> bool:
 
 def _part(headers: Headers, size: int, etag: str) -> ByteRange | None:
     """The range that is asked for; None for the whole. What is malformed, several, or for another state asks for the whole."""
-    found = _RANGE.fullmatch(headers.get("range", "").replace(" ", ""))
+    parsed = _RANGE.fullmatch(headers.get("range", "").replace(" ", ""))
     condition = headers.get("if-range")
-    if found is None or found[0] == "bytes=-" or (condition is not None and condition != f'"{etag}"'):
+    if parsed is None or parsed[0] == "bytes=-" or (condition is not None and condition != f'"{etag}"'):
         return None
-    first, last = found[1], found[2]
+    first, last = parsed[1], parsed[2]
     if first and last and int(last) < int(first):
         return None
     if not first:

@@ -45,9 +45,9 @@ def _details(call: RouteCall, branches: list[Branch]) -> list[JsonObject]:
 def check_head(call: RouteCall, revision: str) -> None:
     """PreconditionFailed unless the revision is at the commit that If-Match names. What comes in between is not noticed."""
     if call.expected_head is not None:
-        found = call.graph.commit(revision).id
-        if found != call.expected_head:
-            raise PreconditionFailed(revision, call.expected_head, found)
+        head = call.graph.commit(revision).id
+        if head != call.expected_head:
+            raise PreconditionFailed(revision, call.expected_head, head)
 
 
 @handles("cluster_createBranch")

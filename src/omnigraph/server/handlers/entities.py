@@ -97,10 +97,10 @@ def get_entity(call: RouteCall) -> HandlerResult:
     snapshot = graph.snapshot(_revision(call), as_of=query.get("at"))
     commit = snapshot.commit.id
     entity = type_named(snapshot.schema, query["type"])
-    found = graph.entity(entity.table_key, query["id"], revision=commit)
-    if found is None:
+    entity_state = graph.entity(entity.table_key, query["id"], revision=commit)
+    if entity_state is None:
         raise NotFound(f"{entity.name} '{query['id'][:100]}' not found")
-    body = {**_named(entity, query["id"]), **state_shape(entity, found), "graph_commit_id": commit}
+    body = {**_named(entity, query["id"]), **state_shape(entity, entity_state), "graph_commit_id": commit}
     return HandlerResult(body, commit=commit, headers=immutable(call, commit))
 
 
@@ -108,15 +108,15 @@ def _named(entity: EntityType, id: str) -> JsonObject:
     return {"entity_kind": kind_of(entity), "type_name": entity.name, "id": id}
 
 
-def state_shape(entity: EntityType, found: Entity) -> JsonObject:
+def state_shape(entity: EntityType, state: Entity) -> JsonObject:
     """{properties, endpoints?, blobs?}: a Blob is never a value, its size is."""
     ends = ("from", "to") if isinstance(entity, EdgeType) else ()
-    blobs = {name for name, each in entity.properties.items() if each.type.scalar is Scalar.BLOB}
-    values = {name: value for name, value in found.items() if name not in ("id", *ends)}
+    blobs = {name for name, property in entity.properties.items() if property.type.scalar is Scalar.BLOB}
+    values = {name: value for name, value in state.items() if name not in ("id", *ends)}
     sizes = {name: len(value) for name, value in values.items() if name in blobs and isinstance(value, bytes)}
     shown: JsonObject = {"properties": {name: value_json(value) for name, value in values.items() if name not in blobs}}
     if ends:
-        shown["endpoints"] = {end: found[end] for end in ends}
+        shown["endpoints"] = {end: state[end] for end in ends}
     return shown | ({"blobs": sizes} if sizes else {})
 
 
@@ -154,18 +154,18 @@ def neighbours(call: RouteCall) -> HandlerResult:
         raise NotFound(f"{node.name} '{query['id'][:100]}' not found")
     hops = hops_of(catalog, node.name, query.get("edge"), query.get("direction", "both"))
     counts = [_asked(call, hop.count, commit)[0]["n"] for hop in hops]
-    found = _Neighbourhood(catalog)
+    neighbourhood = _Neighbourhood(catalog)
     skip, left = place.offset, limit
     for hop, count in zip(hops, counts, strict=True):
         if left and skip < count:
             rows = _asked(call, hop.rows(left, skip), commit)
-            found.add(hop, rows)
+            neighbourhood.add(hop, rows)
             left -= len(rows)
         skip = max(0, skip - count)
     token = place.token(call, limit) if sum(counts) > place.offset + limit else None
     body = {
-        "nodes": list(found.nodes.values()),
-        "edges": list(found.edges.values()),
+        "nodes": list(neighbourhood.nodes.values()),
+        "edges": list(neighbourhood.edges.values()),
         "counts": [
             {"edge": hop.edge.name, "direction": hop.direction, "type": hop.far, "count": count}
             for hop, count in zip(hops, counts, strict=True)
@@ -173,7 +173,7 @@ def neighbours(call: RouteCall) -> HandlerResult:
         "graph_commit_id": commit,
         **present({"next_page_token": token}),
     }
-    return HandlerResult(body, commit=commit, rows=len(found.edges), headers=immutable(call, commit))
+    return HandlerResult(body, commit=commit, rows=len(neighbourhood.edges), headers=immutable(call, commit))
 
 
 def _asked(call: RouteCall, text: str, commit: str) -> list[dict[str, Any]]:
@@ -222,8 +222,8 @@ class _Neighbourhood:
         """What a person calls it: a name or title, the first text, or its id."""
         texts = [
             name
-            for name, each in self._catalog.nodes[type_name].properties.items()
-            if each.type.scalar is Scalar.STRING and not each.type.is_list
+            for name, property in self._catalog.nodes[type_name].properties.items()
+            if property.type.scalar is Scalar.STRING and not property.type.is_list
         ]
         chosen = [name for name in ("name", "title", "label") if name in texts] + texts
         return next((str(node[name]) for name in chosen if node.get(name)), id)

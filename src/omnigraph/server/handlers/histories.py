@@ -129,16 +129,16 @@ def log(call: RouteCall) -> HandlerResult:
             names[id].append(name)
     token = place.token(call, limit) if len(ordered) > place.offset + limit else None
     etag = hashlib.sha256(json.dumps(named).encode()).hexdigest()
-    body = {"commits": [commit_shape(each) for each in page], "refs": names, **present({"next_page_token": token})}
+    body = {"commits": [commit_shape(commit) for commit in page], "refs": names, **present({"next_page_token": token})}
     return HandlerResult(body, etag=etag[:32], rows=len(page))
 
 
 def _in_order(commits: dict[str, Commit]) -> list[Commit]:
     parents = {
-        id: [each.id for each in (commit.parent, commit.merged) if each is not None and each.id in commits]
+        id: [parent.id for parent in (commit.parent, commit.merged) if parent is not None and parent.id in commits]
         for id, commit in commits.items()
     }
-    children = Counter(parent for each in parents.values() for parent in each)
+    children = Counter(parent for ids in parents.values() for parent in ids)
     ready = [(-commit.at.timestamp(), id) for id, commit in commits.items() if not children[id]]
     heapq.heapify(ready)
     ordered = []

@@ -70,12 +70,12 @@ def _query_diagnostics(text: str, report: LintReport) -> list[JsonObject]:
         places = {query.name: (query.at.line, query.at.column) for query in parse_queries(text).queries}
     except QueryError as error:
         return [_of_error(text, error)]
-    found = [_of_error(text, query.error) for query in report.queries if query.error is not None]
+    diagnostics = [_of_error(text, query.error) for query in report.queries if query.error is not None]
     for finding in report.findings:
         if finding.severity != "error":
             line, column = places.get(next(iter(finding.query_names), ""), (1, 1))
-            found.append(_diagnostic(text, line, column, finding.code, finding.severity, finding.message))
-    return found
+            diagnostics.append(_diagnostic(text, line, column, finding.code, finding.severity, finding.message))
+    return diagnostics
 
 
 def _schema_diagnostics(text: str) -> list[JsonObject]:

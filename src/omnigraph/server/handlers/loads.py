@@ -81,7 +81,7 @@ def _counted(call: RouteCall, receipt: LoadReceipt) -> LoadReceipt:
 
     assert receipt.commit is not None, "it has a commit"
     made = counts_of(call, receipt.commit.id)
-    counts = {key: LoadCounts(each.inserted, each.updated, 0, each.deleted) for key, each in made.items()}
+    counts = {key: LoadCounts(change.inserted, change.updated, 0, change.deleted) for key, change in made.items()}
     return replace(receipt, types=counts, branch_created=receipt.commit.ref.opens_branch)
 
 

@@ -55,7 +55,7 @@ def describe(call: RouteCall) -> HandlerResult:
 
 @handles("listGraphs")
 def list_graphs(call: RouteCall) -> HandlerResult:
-    graphs = sorted(call.served.graphs.values(), key=lambda each: each.id)
+    graphs = sorted(call.served.graphs.values(), key=lambda graph: graph.id)
     return HandlerResult({"graphs": [{"graph_id": graph.id, "uri": graph.uri} for graph in graphs]})
 
 

@@ -51,7 +51,7 @@ def clean_up(call: RouteCall) -> HandlerResult:
 
 @handles("listPrepared")
 def list_prepared(call: RouteCall) -> HandlerResult:
-    return HandlerResult({"prepared": [prepared_json(each) for each in call.graph.recovery.list()]})
+    return HandlerResult({"prepared": [prepared_json(prepared) for prepared in call.graph.recovery.list()]})
 
 
 @handles("resumePrepared")

@@ -168,12 +168,13 @@ def _has_edges(index: AdjacencyIndex, edge: EdgeTable, known: Mapping[str, Sorte
         return False
     names = tuple(known[end].name for end in edge.ends)
     return any(
-        each.header.numbered_by == names and _fits(each, edge.table) for each in index.segments(edge.table, "edges")
+        segment.header.numbered_by == names and _fits(segment, edge.table)
+        for segment in index.segments(edge.table, "edges")
     )
 
 
 def _stored_ids(index: AdjacencyIndex, table: Table) -> SortedIds | None:
-    segment = next((each for each in index.segments(table, "nodes") if _fits(each, table)), None)
+    segment = next((candidate for candidate in index.segments(table, "nodes") if _fits(candidate, table)), None)
     return None if segment is None else SortedIds(segment.header, segment, segment.name)
 
 

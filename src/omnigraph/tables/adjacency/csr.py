@@ -80,13 +80,13 @@ class Csr:
         return owners, targets[np.repeat(first, counts) + within]
 
 
-def csr_of(near: np.ndarray, far: np.ndarray, nodes: int, width: int, *, each: bool) -> tuple[Csr, bool]:
+def csr_of(near: np.ndarray, far: np.ndarray, nodes: int, width: int, *, per_edge: bool) -> tuple[Csr, bool]:
     """Neighbours from pairs of ends, each as often as it comes or once; and whether a pair came more than once."""
     import numpy as np
 
     made = order_pairs(near, far, nodes, width)
     starts, targets = made.starts, made.targets
-    if made.has_repeated and not each:
+    if made.has_repeated and not per_edge:
         sources = np.repeat(np.arange(nodes, dtype=np.int32), np.diff(starts))
         first = np.ones(len(targets), bool)
         first[1:] = (sources[1:] != sources[:-1]) | (targets[1:] != targets[:-1])
@@ -195,11 +195,11 @@ class Adjacency:
         if self.patch is None and self.size == self.below.nodes:
             return self.below.degrees
         missing = max(self.size - self.below.nodes, 0)
-        found = np.concatenate([self.below.degrees[: self.size], np.zeros(missing, np.int64)])
+        degrees = np.concatenate([self.below.degrees[: self.size], np.zeros(missing, np.int64)])
         if self.patch is not None:
             kept = self._patched_below(self.size)
-            found[self.patch.numbers[:kept]] = self.patch.csr.degrees[:kept]
-        return found
+            degrees[self.patch.numbers[:kept]] = self.patch.csr.degrees[:kept]
+        return degrees
 
     def _patched_below(self, size: int) -> int:
         """How many numbers of the patch are below a number."""
@@ -245,15 +245,15 @@ class Adjacency:
         """For each number the sum of its neighbours' values, which are whole numbers."""
         import numpy as np
 
-        found = np.zeros(self.size, np.int64)
+        sums = np.zeros(self.size, np.int64)
         length = min(self.size, self.below.nodes)
         if len(values) < self.width:  # Nodes that this version does not have, and no edge of it leads to.
             values = np.concatenate([values, np.zeros(self.width - len(values), values.dtype)])
-        found[:length] = _sums(self.below, values)[:length]
+        sums[:length] = _sums(self.below, values)[:length]
         if self.patch is not None:
             kept = self._patched_below(self.size)
-            found[self.patch.numbers[:kept]] = _sums(self.patch.csr, values)[:kept]
-        return found
+            sums[self.patch.numbers[:kept]] = _sums(self.patch.csr, values)[:kept]
+        return sums
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """(number, neighbour) of every pair, in order."""
@@ -291,7 +291,7 @@ def patched(
     added: tuple[np.ndarray, np.ndarray],
     width: int,
     *,
-    each: bool,
+    per_edge: bool,
     listed: Callable[[], Csr],
 ) -> Adjacency:
     """Neighbours without some pairs and with some more. `listed` has every pair as often as an edge makes it; `below`, which the
@@ -307,7 +307,7 @@ def patched(
     minus = np.sort(np.searchsorted(numbers, removed[0]).astype(np.int64) * width + removed[1])
     plus = np.searchsorted(numbers, added[0]).astype(np.int64) * width + added[1]
     kept = np.concatenate([_without(keys, minus), plus])
-    kept = np.sort(kept) if each else distinct(kept)
+    kept = np.sort(kept) if per_edge else distinct(kept)
     places = kept // width
     starts = np.zeros(len(numbers) + 1, np.int32)
     np.cumsum(np.bincount(places, minlength=len(numbers)), out=starts[1:])

@@ -88,7 +88,7 @@ class EdgeBase:
             degrees = listed.degrees
             near = np.repeat(np.arange(len(degrees), dtype=np.int32), degrees)
             far = self.arrays.whole(f"{direction}_targets")
-            self._once[direction] = csr_of(near, far, len(degrees), _width(far), each=False)[0]
+            self._once[direction] = csr_of(near, far, len(degrees), _width(far), per_edge=False)[0]
         return self._once[direction]
 
     def rows(self, rows: np.ndarray) -> EndNumbers:
@@ -133,7 +133,7 @@ class Edges:
     def __init__(
         self,
         base: EdgeBase,
-        found: Cover,
+        covered: Cover,
         rest: Sequence[EndNumbers],
         source: Nodes,
         target: Nodes,
@@ -143,10 +143,10 @@ class Edges:
 
         self.serial = next(_serials)
         self.base = base
-        self.cover = found
+        self.cover = covered
         self.source, self.target = source, target
         self._fragments = fragments
-        self._by_fragment = dict(zip(found.rest, rest, strict=True))
+        self._by_fragment = dict(zip(covered.rest, rest, strict=True))
         self._added = EndNumbers(
             *(
                 np.concatenate([np.zeros(0, np.int32), *(getattr(ends, name) for ends in rest)])
@@ -162,13 +162,13 @@ class Edges:
     def _removed(self) -> EndNumbers:
         return self.base.rows(self.cover.gone)
 
-    def neighbours(self, direction: Direction, *, each: bool) -> Adjacency:
+    def neighbours(self, direction: Direction, *, per_edge: bool) -> Adjacency:
         """Of every node that lives; once, or for `each` edge that leads there."""
         if direction == "both" or not self._is_sound:
-            return self._assembled(direction, each)
-        return self._composed(direction, each)
+            return self._assembled(direction, per_edge)
+        return self._composed(direction, per_edge)
 
-    def _composed(self, direction: Literal["out", "in"], each: bool) -> Adjacency:
+    def _composed(self, direction: Literal["out", "in"], per_edge: bool) -> Adjacency:
         removed, added = self._removed, self._added
         minus, plus = (removed.src, removed.dst), (added.src, added.dst)
         base = self.base
@@ -176,8 +176,8 @@ class Edges:
         if direction == "in":
             minus, plus = minus[::-1], plus[::-1]
             size, width = self.target.size, max(self.source.size, base.nodes[0])
-        below = base.listed(direction) if each else base.once(direction)
-        return patched(below, size, minus, plus, width, each=each, listed=lambda: base.listed(direction))
+        below = base.listed(direction) if per_edge else base.once(direction)
+        return patched(below, size, minus, plus, width, per_edge=per_edge, listed=lambda: base.listed(direction))
 
     @cached_property
     def _is_sound(self) -> bool:
@@ -195,11 +195,11 @@ class Edges:
             dead = np.arange(nodes.size, max(known, nodes.size))
             if nodes.live is not None:
                 dead = np.concatenate([np.flatnonzero(~nodes.live), dead])
-            if len(dead) and self._composed(direction, each=True).counts(dead).any():
+            if len(dead) and self._composed(direction, per_edge=True).counts(dead).any():
                 return False
         return True
 
-    def _assembled(self, direction: Direction, each: bool) -> Adjacency:
+    def _assembled(self, direction: Direction, per_edge: bool) -> Adjacency:
         """From every edge, without those that join nothing."""
         import numpy as np
 
@@ -211,7 +211,7 @@ class Edges:
             near, far, size, width = far, near, width, size
         elif direction == "both":
             near, far = np.concatenate([near, far]), np.concatenate([far, near])
-        return Adjacency(csr_of(near, far, size, width, each=each)[0], size, width, is_alone=True)
+        return Adjacency(csr_of(near, far, size, width, per_edge=per_edge)[0], size, width, is_alone=True)
 
     def ends(self) -> EndNumbers:
         """Both ends of every edge, in the order of a scan; -1 for a node that the version does not have."""
@@ -254,12 +254,12 @@ def edges_at(
     table: Table, base: EdgeBase, source: Nodes, target: Nodes, number_ends: NumberEnds, most_changed: int
 ) -> Edges | None:
     """The version on top of what is covered; None when it is too far from that."""
-    found = cover(table, base.header.covers, base.arrays)
-    if found.changed_rows > most_changed:
+    covered = cover(table, base.header.covers, base.arrays)
+    if covered.changed_rows > most_changed:
         return None
-    rest = number_ends(table, found.rest, source.numbering, target.numbering)
-    rows = base.header.count - len(found.gone) + sum(len(ends) for ends in rest)
-    return Edges(base, found, rest, source, target, table.fragments) if rows == table.rows else None
+    rest = number_ends(table, covered.rest, source.numbering, target.numbering)
+    rows = base.header.count - len(covered.gone) + sum(len(ends) for ends in rest)
+    return Edges(base, covered, rest, source, target, table.fragments) if rows == table.rows else None
 
 
 def edge_base(table: Table, ends: EndNumbers, sizes: tuple[int, int], numbered_by: tuple[str, ...] = ()) -> EdgeBase:

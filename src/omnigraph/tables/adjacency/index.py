@@ -161,17 +161,17 @@ class AdjacencyIndex:
 
     def values(self, table: Table, nodes: Nodes, names: Sequence[str], numbers: np.ndarray) -> dict[str, list[Any]]:
         """Columns at few living numbers, as Python values."""
-        found: dict[str, list[Any]] = {}
+        columns: dict[str, list[Any]] = {}
         listed = numbers.tolist()
         if not listed:
             return {name: [] for name in names}
         for name in names:
             if name == "id":
-                found[name] = nodes.numbering.texts(listed)
+                columns[name] = nodes.numbering.texts(listed)
             elif ("base column", *self._column_key(table, nodes, name)) in self._cache:
-                found[name] = self.column(table, nodes, name).values_at(listed)
-        others = [name for name in names if name not in found]
-        return found | table.values_at(nodes.addresses_of(table, listed), others) if others else found
+                columns[name] = self.column(table, nodes, name).values_at(listed)
+        others = [name for name in names if name not in columns]
+        return columns | table.values_at(nodes.addresses_of(table, listed), others) if others else columns
 
     def codes(self, table: Table, nodes: Nodes, name: str) -> CodedColumn | None:
         """A column of few distinct values; None when there are many."""
@@ -294,10 +294,10 @@ class AdjacencyIndex:
             return known[1]
         assert self._store is not None
         try:
-            found = [info.key.rsplit("/", 1)[1] for info in self._store.list(f"{table.path}/{FOLDER}")]
+            files = [info.key.rsplit("/", 1)[1] for info in self._store.list(f"{table.path}/{FOLDER}")]
         except StorageError:
             return []
-        names = [name for name in found if _rows_in(name) >= 0]
+        names = [name for name in files if _rows_in(name) >= 0]
         self._listed[table.path] = (table.content, names)
         return names
 
@@ -344,16 +344,16 @@ def _rows_by_fragment(table: Table, fragments: Sequence[Fragment], columns: list
     import numpy as np
     import pyarrow as pa
 
-    found: dict[int, pa.RecordBatch] = {}
+    batches: dict[int, pa.RecordBatch] = {}
     for fragment in fragments:
         # Who wrote a small fragment, or looked a key up in it, has its keys.
         keys = None if table.keys is None else table.keys.get(table.path, fragment.content)
         if keys is not None and set(columns) <= keys.columns.keys():
             cells = [pa.array(keys.columns[name], pa.utf8()) for name in columns]
-            found[fragment.id] = pa.RecordBatch.from_arrays(cells, names=columns)
-    unread = [fragment for fragment in fragments if fragment.id not in found]
+            batches[fragment.id] = pa.RecordBatch.from_arrays(cells, names=columns)
+    unread = [fragment for fragment in fragments if fragment.id not in batches]
     if not unread:
-        return found
+        return batches
     ids = sorted(fragment.id for fragment in unread)
     rows = table.read(columns, fragments=ids, with_address=True).combine_chunks()
     owners = (rows.column(ROW_ADDRESS).to_numpy() >> np.uint64(OFFSET_BITS)).astype(np.int64)
@@ -361,8 +361,8 @@ def _rows_by_fragment(table: Table, fragments: Sequence[Fragment], columns: list
         first, last = np.searchsorted(owners, fragment.id, "left"), np.searchsorted(owners, fragment.id, "right")
         part = rows.slice(first, last - first).select(columns).combine_chunks()
         arrays = [column.chunk(0) if column.num_chunks else pa.array([], column.type) for column in part.columns]
-        found[fragment.id] = pa.RecordBatch.from_arrays(arrays, names=columns)
-    return found
+        batches[fragment.id] = pa.RecordBatch.from_arrays(arrays, names=columns)
+    return batches
 
 
 def _stands_on(key: object, root: str) -> bool:

@@ -44,20 +44,20 @@ class Nodes:
 
     def numbers(self, ids: pa.Array) -> np.ndarray:
         """The numbers of ids, -1 for one that the version does not have."""
-        found = self.numbering.numbers(ids)
-        found[found >= self.size] = -1
+        numbers = self.numbering.numbers(ids)
+        numbers[numbers >= self.size] = -1
         if self.live is not None:
-            found[~self.live[found]] = -1
-        return found
+            numbers[~self.live[numbers]] = -1
+        return numbers
 
     def find(self, ids: Sequence[str]) -> np.ndarray:
         """The numbers of those of few ids that the version has."""
         import numpy as np
 
-        found = [number for number in self.numbering.find(ids) if 0 <= number < self.size]
+        numbers = [number for number in self.numbering.find(ids) if 0 <= number < self.size]
         if self.live is not None:
-            found = [number for number in found if self.live[number]]
-        return np.array(found, np.int32)
+            numbers = [number for number in numbers if self.live[number]]
+        return np.array(numbers, np.int32)
 
     def ids(self, numbers: np.ndarray) -> pa.Array:
         return self.numbering.ids(numbers)
@@ -116,7 +116,7 @@ class Nodes:
         import numpy as np
 
         base, (moved, _) = self.numbering.base, self.moved
-        found = np.zeros(len(numbers), np.uint64)
+        addresses = np.zeros(len(numbers), np.uint64)
         at = np.searchsorted(moved, numbers)
         at[at == len(moved)] = 0
         is_moved = moved[at] == numbers if len(moved) else np.zeros(len(numbers), bool)
@@ -132,10 +132,10 @@ class Nodes:
         ids = np.array([fragment.id for _, _, fragment in self.cover.present], np.uint64)
         owner = np.searchsorted(starts, rows, "right") - 1
         if len(rows):
-            found[plain] = ids[owner] << np.uint64(OFFSET_BITS) | (rows - starts[owner]).astype(np.uint64)
+            addresses[plain] = ids[owner] << np.uint64(OFFSET_BITS) | (rows - starts[owner]).astype(np.uint64)
         if is_moved.any():
-            found[is_moved] = self._rest_addresses(table)[self.moved[1][at[is_moved]]]
-        return found
+            addresses[is_moved] = self._rest_addresses(table)[self.moved[1][at[is_moved]]]
+        return addresses
 
     def addresses_of(self, table: Table, numbers: list[int]) -> list[int]:
         """The same of few."""
@@ -272,23 +272,23 @@ def nodes_at(table: Table, numbering: Numbering, number_rows: NumberRows, most_c
     import numpy as np
 
     base = numbering.base
-    found = cover(table, base.header.covers, base.arrays)
-    if found.changed_rows > most_changed:
+    covered = cover(table, base.header.covers, base.arrays)
+    if covered.changed_rows > most_changed:
         return None
-    rest = tuple(zip(found.rest, number_rows(table, found.rest, numbering), strict=True))
+    rest = tuple(zip(covered.rest, number_rows(table, covered.rest, numbering), strict=True))
     size = numbering.size
-    if found.is_exact and size == len(base):
-        return Nodes(numbering, size, None, found, ())
-    if len(found.gone) == 0 and _all_arrived(rest, len(base), size):
-        nodes = Nodes(numbering, size, None, found, rest)
+    if covered.is_exact and size == len(base):
+        return Nodes(numbering, size, None, covered, ())
+    if len(covered.gone) == 0 and _all_arrived(rest, len(base), size):
+        nodes = Nodes(numbering, size, None, covered, rest)
         return nodes if nodes.rows == table.rows else None
     live = np.zeros(size, bool)
     live[: len(base)] = True
-    if len(found.gone):
-        live[base.arrays.whole("numbers")[found.gone]] = False
+    if len(covered.gone):
+        live[base.arrays.whole("numbers")[covered.gone]] = False
     for _, numbers in rest:
         live[numbers] = True
-    nodes = Nodes(numbering, size, None if live.all() else live, found, rest)
+    nodes = Nodes(numbering, size, None if live.all() else live, covered, rest)
     return nodes if nodes.rows == table.rows else None
 
 

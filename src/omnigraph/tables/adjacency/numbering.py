@@ -138,23 +138,23 @@ class Numbering:
         import pyarrow.compute as pc
 
         if len(ids) <= FEW:
-            found = np.array(self.base.find(ids.to_pylist()), np.int32)
+            numbers = np.array(self.base.find(ids.to_pylist()), np.int32)
         else:
             texts = self.base.texts
-            found = np.asarray(pc.fill_null(pc.index_in(ids, value_set=texts), -1)).astype(np.int32)
-        for place in np.flatnonzero(found < 0).tolist():
-            found[place] = self._arrival(ids[place].as_py(), add)
-        return found
+            numbers = np.asarray(pc.fill_null(pc.index_in(ids, value_set=texts), -1)).astype(np.int32)
+        for place in np.flatnonzero(numbers < 0).tolist():
+            numbers[place] = self._arrival(ids[place].as_py(), add)
+        return numbers
 
     def find(self, texts: Sequence[str]) -> list[int]:
         """The number of each of few ids, -1 for one that has none."""
-        found = self.base.find(texts)
+        numbers = self.base.find(texts)
         if self._texts:
-            found = [
+            numbers = [
                 self._arrivals.get(text, -1) if number < 0 else number
-                for text, number in zip(texts, found, strict=True)
+                for text, number in zip(texts, numbers, strict=True)
             ]
-        return found
+        return numbers
 
     def of_changes(self, changes: Inline, column: str) -> np.ndarray:
         """The numbers of the ids in a column of rows that stand in commits; ids that have none get one. Those of a change are found
@@ -178,8 +178,8 @@ class Numbering:
         # What has arrived is not among the sorted ids: the ends of a new edge are often new nodes.
         unknown = [text for text in texts if text not in self._arrivals]
         stored = dict(zip(unknown, self.base.find(unknown) if unknown else (), strict=True))
-        found = ((text, stored.get(text, -1)) for text in texts)
-        numbers = np.array([self._arrival(text, True) if number < 0 else number for text, number in found], np.int32)
+        pairs = ((text, stored.get(text, -1)) for text in texts)
+        numbers = np.array([self._arrival(text, True) if number < 0 else number for text, number in pairs], np.int32)
         first = 0
         for change in new:
             change.held[key] = numbers[first : first + len(change.rows)]

@@ -230,14 +230,14 @@ class Segment:
 
     def _blocks(self, name: str, place: _Place, wanted: Sequence[int]) -> dict[int, bytes]:
         """Blocks of one array, by their number in it; those that are missing are read with as few requests as they allow."""
-        found: dict[int, bytes] = {}
+        blocks: dict[int, bytes] = {}
         missing: list[int] = []
         for number in wanted:
             held = self._cache.find(("block", self._root, self.key, name, number))
             if held is None:
                 missing.append(number)
             else:
-                found[number] = held.data
+                blocks[number] = held.data
         size, runs = place.coding.block_size(), list(_consecutive(missing))
         spans = [(first * size, min((last + 1) * size, place.length)) for first, last in runs]
         read = self._read([(place.offset + begin, end - begin) for begin, end in spans])
@@ -245,9 +245,9 @@ class Segment:
             for number in range(first, last + 1):
                 block = data[(number - first) * size : (number - first + 1) * size]
                 self._check(place.first_block + number, block)
-                found[number] = block
+                blocks[number] = block
                 self._cache.put(("block", self._root, self.key, name, number), _Block(block))
-        return found
+        return blocks
 
     def _read(self, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         further = [(offset, length) for offset, length in spans if offset + length > len(self._front)]
@@ -255,13 +255,13 @@ class Segment:
             read = iter(self._store.get_ranges(self.key, further) if further else ())
         except StorageError as error:
             raise SegmentLostError(self.key) from error
-        found = [
+        pieces = [
             next(read) if offset + length > len(self._front) else self._front[offset : offset + length]
             for offset, length in spans
         ]
-        if any(len(data) != length for data, (_, length) in zip(found, spans, strict=True)):
+        if any(len(data) != length for data, (_, length) in zip(pieces, spans, strict=True)):
             raise SegmentLostError(self.key)
-        return found
+        return pieces
 
     def _check(self, number: int, block: bytes | memoryview) -> None:
         """A block against the checksum that it was written with."""

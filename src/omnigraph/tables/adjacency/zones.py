@@ -117,7 +117,7 @@ class EdgeZones:
             return frozenset()
         files = {fragment.files: fragment.id for fragment in table.fragments}
         groups = [group for group in self._stored(table, column).groups if group <= files.keys()]
-        return frozenset(files[each] for group in groups for each in group)
+        return frozenset(files[place] for group in groups for place in group)
 
     def _stored(self, table: Table, column: str) -> _StoredZones:
         key = ("zones", self._root, table.path, column, table.version)
@@ -144,21 +144,21 @@ class EdgeZones:
         """Note the zones of those fragments in which a column ascends; which these are."""
         import pyarrow as pa
 
-        found: list[tuple[Fragment, pa.Array]] = []
+        columns: list[tuple[Fragment, pa.Array]] = []
         for fragment in table.fragments:
             if fragment.id in fragments and fragment.rows >= MIN_ROWS:
                 values = pa.concat_arrays(table.read_stored([column], [fragment.id]).column(0).chunks)
                 if _ascend(values):
-                    found.append((fragment, pa.concat_arrays([values[::ZONE_ROWS], values[-1:]])))
-        if not found:
+                    columns.append((fragment, pa.concat_arrays([values[::ZONE_ROWS], values[-1:]])))
+        if not columns:
             return frozenset()
-        covers = tuple(Covered(fragment.files, "", table.stored_rows[fragment.id]) for fragment, _ in found)
+        covers = tuple(Covered(fragment.files, "", table.stored_rows[fragment.id]) for fragment, _ in columns)
         header = Header("zones", covers, sum(covered.rows for covered in covers))
         digest = hashlib.sha256(json.dumps([c.files for c in covers], separators=(",", ":")).encode()).hexdigest()
         key = f"{table.path}/{FOLDER}/{header.count}-{digest[:16]}-{column}{SUFFIX}"
-        write_segment(key, header, _as_arrays(pa.concat_arrays([values for _, values in found])), self._store)
+        write_segment(key, header, _as_arrays(pa.concat_arrays([values for _, values in columns])), self._store)
         self._cache.drop(lambda known: isinstance(known, tuple) and known[:3] == ("zones", self._root, table.path))
-        return frozenset(fragment.id for fragment, _ in found)
+        return frozenset(fragment.id for fragment, _ in columns)
 
 
 def _ascend(values: pa.Array) -> bool:
@@ -178,9 +178,9 @@ def _as_arrays(texts: pa.Array) -> dict[str, np.ndarray]:
 def _zones_in(segment: Segment) -> dict[Files, Zones]:
     ends, data = segment.whole("ends").tolist(), bytes(segment.whole("values").data)
     texts = [data[first:last].decode() for first, last in pairwise(ends)]
-    found, at = {}, 0
+    zones, at = {}, 0
     for covered in segment.header.covers:
         count = -(-covered.rows // ZONE_ROWS)
-        found[covered.files] = Zones(texts[at : at + count], texts[at + count], covered.rows)
+        zones[covered.files] = Zones(texts[at : at + count], texts[at + count], covered.rows)
         at += count + 1
-    return found
+    return zones
