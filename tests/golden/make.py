@@ -21,7 +21,7 @@ from golden.fixed_values import stored
 from history.sweeping import sweep as sweep_chain
 
 import omnigraph as og
-from omnigraph.features import BASE, EVOLVED, FENCES, HARD_DROPS, INLINE_ROWS, WRITE_KEYS
+from omnigraph.features import BASE, EVOLVED, FENCES, HARD_DROPS, INLINE_ROWS, PROVISIONAL_PLANS, WRITE_KEYS
 from omnigraph.history import MAIN, History, lineage
 from omnigraph.storage import open_store
 from omnigraph.tables import Tables
@@ -187,6 +187,19 @@ def make_inline(folder: Path) -> None:
     (folder / "expected.json").write_text(json.dumps(contents(graph), indent=1, ensure_ascii=False) + "\n")
 
 
+def make_provisional(folder: Path) -> None:
+    """A small graph with a load that died before it had made sure that cleanup left what its plan names."""
+    graph = og.init(folder / "graph", SCHEMA, actor="maker")
+    with graph.transaction() as tx:
+        tx.insert("City", name="London")
+    graph.tags.create("v1")
+    data = folder / "more.jsonl"
+    data.write_text('{"type": "Person", "data": {"name": "loaded", "age": 1}}\n')
+    prepare(graph, data, until=Failpoint.RECOVERY_PLAN_PROVISIONAL)
+    data.unlink()
+    (folder / "expected.json").write_text(json.dumps(contents(graph), indent=1, ensure_ascii=False) + "\n")
+
+
 def keyed_writes() -> list[tuple[str, Any]]:
     """The names of cities and the write keys under which they were inserted."""
     return [(f"city {n}", f"key {n}" if n % 2 else ("sequence", n)) for n in range(9)]
@@ -266,9 +279,11 @@ def sweep(graph: og.Graph, branch: str) -> None:
     sweep_chain(graph._repository.history, branch)
 
 
-def prepare(graph: og.Graph, data: Path, once: str | None = None) -> None:
+def prepare(
+    graph: og.Graph, data: Path, once: str | None = None, until: Failpoint = Failpoint.RECOVERY_PLAN_WRITTEN
+) -> None:
     """A load that died between staging and publishing."""
-    arm(Failpoint.RECOVERY_PLAN_WRITTEN, raising(FailpointReached()))
+    arm(until, raising(FailpointReached()))
     try:
         graph.load(data, mode="append", engine="local", actor="loader", once=once)
     except FailpointReached:
@@ -313,6 +328,7 @@ if __name__ == "__main__":
         HARD_DROPS: make_hard_drops,
         FENCES: make_fenced,
         INLINE_ROWS: make_inline,
+        PROVISIONAL_PLANS: make_provisional,
     }
     for name, maker in makers.items():
         if not (here / name).exists():

@@ -23,7 +23,7 @@ import lance
 
 Json = dict[str, Any]
 LAST_KEY = 10**12 - 1
-UNDERSTOOD = {"format-1", "write-keys", "evolved-schema", "hard-drops", "fences", "inline-rows"}
+UNDERSTOOD = {"format-1", "write-keys", "evolved-schema", "hard-drops", "fences", "inline-rows", "provisional-plans"}
 
 
 TEXT = {"scalar": "String"}

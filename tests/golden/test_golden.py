@@ -14,8 +14,8 @@ from golden import fixed_values
 from golden.make import ADD_CITY, contents, keyed_writes, state
 
 import omnigraph as og
-from omnigraph.errors import UnsupportedFormat
-from omnigraph.features import BASE, WRITE_KEYS
+from omnigraph.errors import StagedTooLongAgo, UnsupportedFormat
+from omnigraph.features import BASE, KNOWN, PROVISIONAL_PLANS, WRITE_KEYS
 from omnigraph.history.envelope import seal, unseal
 
 HERE = Path(__file__).parent
@@ -29,8 +29,8 @@ def golden(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / "golden"
 
 
-def test_this_format_has_a_golden_graph() -> None:
-    assert HERE / BASE in GOLDEN
+def test_every_feature_has_a_golden_graph() -> None:
+    assert {folder.name for folder in GOLDEN} == KNOWN
 
 
 def test_a_golden_graph_is_read_in_full(golden: Path) -> None:
@@ -54,6 +54,12 @@ def test_a_second_reader_written_from_the_documentation_reads_the_same(golden: P
     assert json.loads(ran.stdout) == json.loads((golden / "expected.json").read_text())
 
 
+@pytest.mark.parametrize(
+    "golden",
+    [folder for folder in GOLDEN if folder.name != PROVISIONAL_PLANS],
+    indirect=True,
+    ids=lambda folder: folder.name,
+)
 def test_a_golden_graph_can_be_written_to(golden: Path) -> None:
     graph = og.open(golden / "graph")
     before = state(graph, "main")
@@ -66,6 +72,16 @@ def test_a_golden_graph_can_be_written_to(golden: Path) -> None:
     names = {row["name"] for row in state(graph, "main")["node:Person"]}
     assert names == {row["name"] for row in before.get("node:Person", [])} - {"Cy"} | {"loaded", "later"}
     og.open(golden / "graph", verify="full")
+
+
+def test_a_provisional_plan_of_a_golden_graph_is_not_published(tmp_path: Path) -> None:
+    shutil.copytree(HERE / PROVISIONAL_PLANS, tmp_path / "golden")
+    graph = og.open(tmp_path / "golden" / "graph")
+    (prepared,) = graph.recovery.list()
+    with pytest.raises(StagedTooLongAgo):
+        graph.recovery.resume(prepared.commit_id)
+    graph.recovery.discard(prepared.commit_id)
+    assert [commit.kind for commit in graph.commits()] == ["mutation", "init"]
 
 
 def test_the_write_keys_of_a_golden_graph_are_known(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from omnigraph.language.catalog import Catalog
 from omnigraph.language.catalog_json import catalog_from_json
 from omnigraph.storage import Store, open_store
 from omnigraph.tables import Layout, Table, Tables
+from omnigraph.tables.place import tables_at
 from omnigraph.values.inline_rows import NO_INLINE, Inline
 from omnigraph.views import Repository, View, encode_catalog
 
@@ -30,7 +31,7 @@ class Address:
 
     @property
     def tables(self) -> Tables:
-        return _tables(self.root, self.options)
+        return tables_at(self.root, self.options)
 
     @property
     def store(self) -> Store:
@@ -108,8 +109,3 @@ def table_versions_of(view: View) -> TableVersions:
 @lru_cache(maxsize=4)
 def _catalog(data: bytes) -> Catalog:
     return catalog_from_json(json.loads(data))
-
-
-@lru_cache(maxsize=4)
-def _tables(root: str, options: tuple[tuple[str, str], ...]) -> Tables:
-    return Tables(root, storage_options=dict(options))

@@ -38,9 +38,10 @@ class TablePlace:
 def _reopened(
     root: str, options: tuple[tuple[str, str], ...], path: str, version: int, layout: Layout | None, inline: Inline
 ) -> TablePlace:
-    return TablePlace(_tables(root, options), path, version, layout, inline)
+    return TablePlace(tables_at(root, options), path, version, layout, inline)
 
 
 @lru_cache(maxsize=4)
-def _tables(root: str, options: tuple[tuple[str, str], ...]) -> Tables:
+def tables_at(root: str, options: tuple[tuple[str, str], ...]) -> Tables:
+    """For the tasks of a worker: opened once, however many of them come."""
     return Tables(root, storage_options=dict(options))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from omnigraph.language.catalog import Catalog
@@ -14,8 +12,7 @@ from omnigraph.read.sql.key_columns import keys_as_ids
 from omnigraph.read.sql.shapes import Keys, RelationalQuery
 from omnigraph.relational.sql import to_sql
 from omnigraph.relational.trees import exp
-
-REMEMBERED = 512
+from omnigraph.remembered import Remembered
 
 Form = TypeVar("Form")
 
@@ -50,22 +47,15 @@ class PreparedQuery:
         return sum(table.name == name for table in self.query.whole().find_all(exp.Table))
 
 
-_kept: OrderedDict[Hashable, PreparedQuery] = OrderedDict()
-_lock = threading.Lock()
+_prepared: Remembered[PreparedQuery] = Remembered(512)
 
 
 def prepare(plan: ReadPlan, catalog: Catalog, keys: Keys, *, elide: bool = True) -> PreparedQuery:
-    """The compiled form of a plan. Plans are remembered by the language room, so the same object comes again."""
-    key = (id(plan), catalog.hash, keys, elide)
-    with _lock:
-        held = _kept.get(key)
-        if held is not None and held.plan is plan:
-            _kept.move_to_end(key)
-            return held
-    compiled = keys_as_ids(plan, catalog) if elide else plan
-    made = PreparedQuery(plan, compiled, compile_read(compiled, catalog, keys=keys, elide=elide))
-    with _lock:
-        _kept[key] = made
-        while len(_kept) > REMEMBERED:
-            _kept.popitem(last=False)
-    return made
+    """The compiled form of a plan. The same plan comes again: the language remembers plans by text and schema."""
+
+    def made() -> PreparedQuery:
+        compiled = keys_as_ids(plan, catalog) if elide else plan
+        return PreparedQuery(plan, compiled, compile_read(compiled, catalog, keys=keys, elide=elide))
+
+    # What is remembered holds the plan, so no other plan gets its id.
+    return _prepared.get((id(plan), catalog.hash, keys, elide), made)
