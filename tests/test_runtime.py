@@ -9,6 +9,7 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import UsageError
 from omnigraph.runtime import ByteCache, size_in_bytes
+from omnigraph.tables.place import tables_at
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person"
 DENSE = "query q() { match { $p: Person  $p knows $q } return { $p.name as name, count($q) as n } order { n desc } limit 1 }"
@@ -88,3 +89,12 @@ def test_every_key_says_whose_it_is(tmp_path: Path) -> None:
     keys = list(cache._values)
     assert keys
     assert all(str(key[1]).startswith(str(tmp_path / "g")) for key in keys)  # type: ignore[index]  # all are tuples
+
+
+def test_a_load_in_this_process_opens_no_tables_beside_the_graphs(tmp_path: Path) -> None:
+    graph, data = graph_with_edges(tmp_path / "graph"), tmp_path / "more.jsonl"
+    data.write_text('{"type": "Person", "data": {"name": "Cy"}}\n')
+    opened = tables_at.cache_info().misses
+    graph.load(data, mode="append", engine="local")
+    assert graph.verify(all=True, deep=True).findings == ()
+    assert tables_at.cache_info().misses == opened

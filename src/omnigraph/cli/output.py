@@ -48,7 +48,7 @@ class Output:
             print(text)
 
     def json(self, value: Any) -> None:
-        print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+        print(json.dumps(value, indent=2, ensure_ascii=False))
 
     def table(
         self, rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, value: Any, title: str | None = None
@@ -193,7 +193,7 @@ def cell(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | dict):
-        return json.dumps(value, ensure_ascii=False, default=str)
+        return json.dumps(value, ensure_ascii=False)
     return str(value)
 
 
@@ -238,7 +238,7 @@ def line(text: str) -> str:
 def print_error(error: OmnigraphError, as_json: bool) -> None:
     """JSON on stdout, where a program reads; a sentence on stderr, where a person does."""
     if as_json:
-        print(json.dumps({"error": error.to_json()}, indent=2, ensure_ascii=False, default=str))
+        print(json.dumps({"error": error.to_json()}, indent=2, ensure_ascii=False))
     else:
         sys.stdout.flush()
         print(error_text(error), file=sys.stderr)

@@ -1,11 +1,12 @@
-"""What a task needs to reach the graph: a small value that travels, and what a worker makes of it (once per process)."""
+"""What a task needs to reach the graph, and how it travels to another process."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import Any
 
 from omnigraph.embedding import Filling
 from omnigraph.history import TableState
@@ -17,49 +18,58 @@ from omnigraph.tables.place import tables_at
 from omnigraph.values.inline_rows import NO_INLINE, Inline
 from omnigraph.views import Repository, View, encode_catalog
 
+Options = tuple[tuple[str, str], ...]
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Address:
-    """Where a graph is: its objects and its tables lie below `root`."""
+    """Where a graph is: its objects and its tables lie below one root.
 
-    root: str
-    options: tuple[tuple[str, str], ...]
+    In this process it has the tables that are open here, with their cache; in another one they are opened again, once.
+    """
+
+    tables: Tables
 
     @classmethod
     def of_graph(cls, repository: Repository) -> Address:
-        return Address(repository.tables.root, tuple(sorted(repository.tables.options.items())))
+        return Address(repository.tables)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _address, (self.tables.root, self.options)
 
     @property
-    def tables(self) -> Tables:
-        return tables_at(self.root, self.options)
+    def options(self) -> Options:
+        return tuple(sorted(self.tables.options.items()))
 
     @property
     def store(self) -> Store:
-        return open_store(self.root, storage_options=dict(self.options))
+        return open_store(self.tables.root, storage_options=self.tables.options)
 
     def open_graph(self) -> Repository:
         """The graph with its history, as it is now: another one may have taken its place since a worker was started."""
-        return Repository.open(self.root, dict(self.options) or None)
+        return Repository.open(self.tables.root, self.tables.options or None)
 
     def open(self, place: TableVersion) -> Table:
         return self.tables.open(place.path, place.version, layout=place.layout, inline=place.inline)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Target(Address):
     """A graph as its tasks see it: tables typed by a catalog. Nothing in it changes during a job."""
 
-    catalog_json: bytes
+    catalog: Catalog
     filling: Filling
 
     @classmethod
     def of(cls, repository: Repository, view: View) -> Target:
-        address = Address.of_graph(repository)
-        return cls(address.root, address.options, encode_catalog(view.catalog), repository.filling())
+        return cls(repository.tables, view.catalog, repository.filling())
 
-    @property
-    def catalog(self) -> Catalog:
-        return _catalog(self.catalog_json)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _target, (self.tables.root, self.options, self._catalog_json, self.filling)
+
+    @cached_property
+    def _catalog_json(self) -> bytes:
+        return encode_catalog(self.catalog)
 
     def writable(self, place: TableVersion) -> Table:
         """The table to write fragments of; made when the type has none yet."""
@@ -104,6 +114,14 @@ def table_versions_of(view: View) -> TableVersions:
             TableVersion(view.path(key), NO_VERSION, layout) if state is None else TableVersion.of_state(state, layout)
         )
     return versions
+
+
+def _address(root: str, options: Options) -> Address:
+    return Address(tables_at(root, options))
+
+
+def _target(root: str, options: Options, catalog_json: bytes, filling: Filling) -> Target:
+    return Target(tables_at(root, options), _catalog(catalog_json), filling)
 
 
 @lru_cache(maxsize=4)

@@ -2,8 +2,8 @@
 
 There are four, because these settings are of a database and not of a connection: `QUERIES` gives up the order of rows for
 speed; `RULES` keeps it; `SMALL` works on one core, which answers sooner over a few rows; `GIVEN` runs SQL that users write, which
-reaches nothing but the relations it is given. All spill to disk beyond their share. A forked child opens its own and leaves
-its parent's alone.
+reaches nothing but the relations it is given. A user's file that is loaded is a fifth while it is read. All spill to disk beyond
+their share. A forked child opens its own and leaves its parent's alone.
 """
 
 from __future__ import annotations
@@ -40,9 +40,8 @@ class Database:
         """Another database with the same settings, for whoever asked: nothing else is in it."""
         import duckdb
 
-        limit = int(_machine_bytes() * MEMORY_SHARE * self._share) // 2**20
         config = {
-            "memory_limit": f"{limit}MiB",
+            "memory_limit": self.memory_limit,
             "temp_directory": os.path.join(tempfile.gettempdir(), f"omnigraph-spill-{os.getpid()}-{self._name}"),
             "python_enable_replacements": "false",
             "autoinstall_known_extensions": "false",
@@ -55,6 +54,10 @@ class Database:
             opened.execute("SET lock_configuration = true")
         return opened
 
+    @property
+    def memory_limit(self) -> str:
+        return f"{int(_machine_bytes() * MEMORY_SHARE * self._share) // 2**20}MiB"
+
     def _connect(self) -> Any:
         process = os.getpid()
         if process not in self._opened:
@@ -66,6 +69,16 @@ QUERIES = Database("queries", 0.6, preserve_insertion_order="false")
 RULES = Database("rules", 0.2)
 SMALL = Database("small", 0.05, threads="1")
 GIVEN = Database("given", 0.15, is_locked=True)
+
+
+def open_file(path: str) -> Any:
+    """A user's database file, to be read. It may use as much memory as the SQL of users."""
+    import duckdb
+
+    opened = duckdb.connect(path, read_only=True)
+    opened.execute(f"SET memory_limit = '{GIVEN.memory_limit}'")
+    opened.execute("SET TimeZone = 'UTC'")
+    return opened
 
 
 def _machine_bytes() -> int:

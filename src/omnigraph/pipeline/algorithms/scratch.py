@@ -25,7 +25,7 @@ class Scratch:
 
     @property
     def store(self) -> Store:
-        return _store(self.address.root, self.address.options)
+        return _store(self.address.tables.root, self.address.options)
 
     def put(self, name: str, **arrays: Array) -> None:
         import numpy as np

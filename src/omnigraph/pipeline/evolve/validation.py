@@ -34,7 +34,7 @@ from omnigraph.rules.check import MAX_VIOLATIONS
 from omnigraph.rules.uniqueness import UniqueCheck
 from omnigraph.rules.values import ValueCheck, check_of, exactness
 from omnigraph.tables import Layout
-from omnigraph.views import View, encode_catalog
+from omnigraph.views import View
 
 IN_PROCESS_ROWS = 1_000_000
 """Fewer rows than this are checked in this process, sooner than a job could start."""
@@ -153,7 +153,7 @@ class Validation:
 
     def _tasks(self, question: _Question) -> Iterator[CheckTask]:
         catalog = self.view.catalog if question.seen == "before" else self.plan.catalog
-        target = replace(Target.of(self.view.repository, self.view), catalog_json=encode_catalog(catalog))
+        target = replace(Target.of(self.view.repository, self.view), catalog=catalog)
         check = question.check
         needs = (*check.own, *check.others, *check.details)
         sources = {need: self._source(need, catalog, question.seen) for need in needs}

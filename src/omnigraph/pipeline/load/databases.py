@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import UnreadableInput
+from omnigraph.relational import duck
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -116,11 +117,7 @@ def _opened(kind: DatabaseKind, path: str) -> Any:
     try:
         if kind == "sqlite":
             return closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True))
-        import duckdb
-
-        database = duckdb.connect(path, read_only=True)
-        database.execute("SET TimeZone = 'UTC'")
-        return closing(database)
+        return closing(duck.open_file(path))
     except _errors() as error:
         raise _unreadable(error) from None
 
