@@ -217,7 +217,10 @@ class _Factored:
         import pyarrow as pa
 
         counting = self.counting
-        root = min(self.form.types, key=lambda variable: (counting.count(variable), variable))
+        # The number is the same from any variable. A hop that ends at this one is often no more than degrees, which are held.
+        hops = self.plan.pattern.expansions
+        beyond = {name: sum(name not in (hop.source, hop.target) for hop in hops) for name in self.form.types}
+        root = min(self.form.types, key=lambda variable: (counting.count(variable), beyond[variable], variable))
         everything = {root: np.arange(counting.count(root))}
         arrays = {}
         for place, projection in enumerate(self.plan.projections):
