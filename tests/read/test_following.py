@@ -328,3 +328,52 @@ def test_a_process_killed_while_it_writes_a_segment_leaves_nothing_that_is_read(
     opened.cleanup()
     assert not [file for file in copy.rglob("_adjacency/*") if file.suffix != ".adj"]
     assert len(segments(opened)) == 4
+
+
+def test_a_commit_that_adds_rows_is_added_to_what_is_held(
+    stored: tuple[Graph, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No version is compared with what is stored as long as commits only add rows; edges between nodes that were there before, and
+    a second edge between the same two, are no exception."""
+    graph, _ = stored
+    copy = tmp_path / "graph"
+    shutil.copytree(graph.uri, copy)
+    opened = open_graph(str(copy))
+    texts = [f"query q() {{ {text} }}" for text in QUERIES[:5]]
+
+    def ask() -> None:
+        view = opened._repository.head()[1]
+        for text in texts:
+            assert query(view, text).to_json() == query(view, text, mode="scan").to_json(), text
+
+    def add(number: int) -> None:
+        with opened.transaction() as tx:
+            tx.insert("Person", name=f"new {number}", age=number, tier="pro")
+            tx.insert("Knows", from_=f"new {number}", to="p7")
+            tx.insert("Knows", from_=f"p{number}", to="p8")
+
+    add(1)
+    ask()
+    compared: list[str] = []
+    for name in ("nodes_at", "edges_at"):
+        original = getattr(index, name)
+        monkeypatch.setattr(
+            index, name, lambda table, *rest, original=original: compared.append(table.path) or original(table, *rest)
+        )
+    for number in range(2, 8):
+        add(number)
+        ask()
+    assert compared == []
+    with opened.transaction() as tx:
+        tx.insert("Knows", from_="new 3", to="p7")
+    ask()
+    assert [path.partition("-")[0] for path in compared] == ["edges/Knows"], "a pair that is there already"
+    compared.clear()
+    with opened.transaction() as tx:
+        tx.delete("Person", "new 4")
+    ask()
+    assert {path.partition("-")[0] for path in compared} >= {"nodes/Person", "edges/Knows"}
+    compared.clear()
+    add(4)  # the id had a number before
+    ask()
+    assert {path.partition("-")[0] for path in compared} >= {"nodes/Person", "edges/Knows"}

@@ -8,7 +8,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from omnigraph.tables.adjacency.csr import Adjacency, csr_of, patched
+from omnigraph.tables.adjacency.csr import Adjacency, Csr, PairChanges, csr_of
+from omnigraph.tables.adjacency.edges import ChangedEnds, EdgeBase, EndNumbers
+from omnigraph.tables.adjacency.segment import Header
 
 Pairs = list[tuple[int, int]]
 
@@ -49,10 +51,48 @@ def test_changes_on_top_are_the_same_as_all_at_once(seed: int) -> None:
     once, _ = csr_of(*ends(pairs), size, width, per_edge=False)
     check(Adjacency(below, size, width), pairs, size, width)
     check(Adjacency(once, size, width), sorted(set(pairs)), size, width)
-    every = patched(below, size, ends(removed), ends(added), width, per_edge=True, listed=lambda: below)
-    check(every, left, size, width)
-    distinct = patched(once, size, ends(removed), ends(added), width, per_edge=False, listed=lambda: below)
-    check(distinct, sorted(set(left)), size, width)
+    several = ChangedEnds.between(base_of(below, width), EndNumbers(*ends(removed)), EndNumbers(*ends(added)))
+    assert len(set(zip(several.ends.src, several.ends.dst, strict=True))) == len(several.ends)
+    check(Adjacency(below, size, width, several.seen("out", per_edge=True)), left, size, width)
+    check(Adjacency(once, size, width, several.seen("out", per_edge=False)), sorted(set(left)), size, width)
+    turned = [(b, a) for a, b in left]
+    back, _ = csr_of(*ends([(b, a) for a, b in pairs]), width, size, per_edge=True)
+    check(Adjacency(back, width, size, several.seen("in", per_edge=True)), turned, width, size)
+
+
+def base_of(below: Csr, width: int) -> EdgeBase:
+    header = Header("edges", (), below.edges)
+    base = EdgeBase(header, below.arrays, (below.nodes, width))
+    base._listed = {"out": below}
+    return base
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_edges_that_come_one_after_another_are_the_same_as_all_at_once(seed: int) -> None:
+    numbers = random.Random(seed)
+    size, width = numbers.randint(2, 12), numbers.randint(2, 9)
+    pairs = [(numbers.randrange(size - 1), numbers.randrange(width)) for _ in range(numbers.choice([0, 3, 20]))]
+    removed = numbers.sample(pairs, numbers.randint(0, len(pairs)))
+    below, _ = csr_of(*ends(pairs), size - 1, width, per_edge=True)
+    once, _ = csr_of(*ends(pairs), size - 1, width, per_edge=False)
+    base = base_of(below, width)
+    left = list(pairs)
+    for pair in removed:
+        left.remove(pair)
+    changed = ChangedEnds.between(base, EndNumbers(*ends(removed)), EndNumbers(*ends([])))
+    refused = 0
+    for _ in range(6):
+        added = [(numbers.randrange(size), numbers.randrange(width)) for _ in range(numbers.choice([1, 2]))]
+        known = set(zip(changed.ends.src.tolist(), changed.ends.dst.tolist(), strict=True))
+        more = changed.and_more(base, EndNumbers(*ends(added)))
+        assert (more is None) == (bool(known & set(added)) or len(set(added)) < len(added))
+        if more is None:
+            refused += 1
+            continue
+        changed, left = more, left + added
+        check(Adjacency(below, size, width, changed.seen("out", per_edge=True)), left, size, width)
+        check(Adjacency(once, size, width, changed.seen("out", per_edge=False)), sorted(set(left)), size, width)
+    assert refused < 6
 
 
 def test_a_version_holds_no_more_than_its_changes() -> None:
@@ -60,12 +100,11 @@ def test_a_version_holds_no_more_than_its_changes() -> None:
     ring = np.arange(size, dtype=np.int32)
     below, _ = csr_of(ring, np.roll(ring, 1), size, size, per_edge=False)
     below.degrees.sum()
-    none, added = ends([]), ends([(5, 7), (size, 5)])
+    near, far = ends([(5, 7), (size, 5)])
+    added = PairChanges(near, far, np.ones(2, np.int64))
     tracemalloc.start()
     try:
-        versions = [
-            patched(below, size + 1, none, added, size + 1, per_edge=False, listed=lambda: below) for _ in range(9)
-        ]
+        versions = [Adjacency(below, size + 1, size + 1, added) for _ in range(9)]
         assert [int(version.degrees().sum()) for version in versions] == [size + 2] * 9
         assert tracemalloc.get_traced_memory()[0] < size
         assert sum(version.nbytes for version in versions) < size

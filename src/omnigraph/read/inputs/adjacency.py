@@ -136,12 +136,12 @@ class Compact:
             return NumberedColumn(empty, np.zeros(0, np.int32), empty, 0)
         return self._tables.adjacency.column(table, self.nodes(type_name), name)
 
-    def cells(self, type_name: str, name: str, numbers: np.ndarray) -> pa.Array:
-        """A node column at some numbers that live."""
+    def columns(self, type_name: str, names: Sequence[str], numbers: np.ndarray) -> dict[str, pa.Array]:
+        """Node columns at some numbers that live."""
         table = self.view.table(f"node:{type_name}")
         if table is None:
-            return self.column(type_name, name).take(numbers)
-        return self._tables.adjacency.cells(table, self.nodes(type_name), name, numbers)
+            return {name: self.column(type_name, name).take(numbers) for name in names}
+        return self._tables.adjacency.columns(table, self.nodes(type_name), names, numbers)
 
     def values(self, type_name: str, names: Sequence[str], numbers: np.ndarray) -> dict[str, list[Any]]:
         """Node columns at few numbers that live, as Python values."""

@@ -304,10 +304,11 @@ def _among(places: np.ndarray, ordinals: np.ndarray, few: np.ndarray | None) -> 
 def _product(first: np.ndarray | None, second: np.ndarray | None) -> np.ndarray | None:
     if first is None or second is None:
         return second if first is None else first
+    import numpy as np
+
     if largest(first) * largest(second) > MAX_NUMBER:
         _check(first.astype(float) * second)
-    product: np.ndarray = first * second
-    return product
+    return np.asarray(np.multiply(first, second, dtype=np.int64))
 
 
 def _check(numbers: np.ndarray) -> None:

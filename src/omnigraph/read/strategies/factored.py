@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 MIN_CODED = 2_000
 MAX_GROUPS = 65_536
 """Groups of more matches than the first are added up by codes of their keys, if there can be no more groups than the second."""
+BLOCK = 512
+"""Counts that are looked at together, when the largest or smallest of many are wanted."""
 MAX_MATCHES = 4_000_000
 """More matches of the group key's variables than this are left to the engine, which may spill them."""
 
@@ -52,7 +54,7 @@ class FactoredForm:
     def __post_init__(self) -> None:
         object.__setattr__(self, "groupings", (Grouping(self.plan, unique=False), Grouping(self.plan, unique=True)))
 
-    @property
+    @cached_property
     def types(self) -> dict[str, str]:
         return {binding.variable: binding.types[0] for binding in self.plan.pattern.bindings}
 
@@ -251,6 +253,7 @@ class _Factored:
         elif (few := self._grouped_by_codes(outputs, matches)) is not None:
             return self.form.groupings[True].run(few, self._cut(), self.arguments.deadline)
         arrays = {}
+        cells: dict[str, list[tuple[int, str]]] = {}
         for place, projection in enumerate(self.plan.projections):
             expression = projection.expression
             if isinstance(expression, Aggregate):
@@ -258,12 +261,16 @@ class _Factored:
                 arrays[f"s{place}"], arrays[f"n{place}"] = pa.array(sums), pa.array(counts)
                 continue
             assert isinstance(expression, EntityRef | PropertyRef)
-            nodes = self._nodes(expression.variable, matches)
-            type_name = self.form.types[expression.variable]
+            variable = expression.variable
             if outputs[place].is_key:
-                arrays[f"c{place}"] = pa.array(self.compact.nodes(type_name).ordinals(nodes))
+                nodes = self.compact.nodes(self.form.types[variable])
+                arrays[f"c{place}"] = pa.array(nodes.ordinals(self._nodes(variable, matches)))
             else:
-                arrays[f"c{place}"] = self.compact.cells(type_name, _stored(expression), nodes)
+                cells.setdefault(variable, []).append((place, _stored(expression)))
+        for variable, wanted in cells.items():
+            names = list(dict.fromkeys(name for _, name in wanted))
+            columns = self.compact.columns(self.form.types[variable], names, self._nodes(variable, matches))
+            arrays |= {f"c{place}": columns[name] for place, name in wanted}
         return self.form.groupings[is_unique].run(pa.table(arrays), self._cut(), self.arguments.deadline)
 
     def _grouped_by_codes(self, outputs: tuple[OutputColumn, ...], matches: dict[str, np.ndarray]) -> pa.Table | None:
@@ -374,12 +381,24 @@ def _first_by(counts: np.ndarray, wanted: int, *, descending: bool) -> np.ndarra
     """The places of so many of the largest counts, or of the smallest, and of those equal to the last of them."""
     import numpy as np
 
-    place = len(counts) - wanted if descending else wanted - 1
-    # A copy of small numbers takes half the memory, which is most of the time it takes.
-    ordered = counts.astype(np.int32 if largest(counts) <= np.iinfo(np.int32).max else counts.dtype)
-    ordered.partition(place)
-    last = ordered[place]
-    return np.flatnonzero(counts >= last if descending else counts <= last)
+    def within(bound: np.ndarray) -> np.ndarray:
+        return np.flatnonzero(counts >= bound if descending else counts <= bound)
+
+    blocks = len(counts) // BLOCK
+    if blocks < wanted:
+        return within(_nth(counts, wanted, descending=descending))
+    # At least as many reach the bound as there are blocks whose best one does; nothing is copied to find that out.
+    best = (np.maximum if descending else np.minimum).reduce(counts[: blocks * BLOCK].reshape(blocks, BLOCK), axis=1)
+    near = within(_nth(best, wanted, descending=descending))
+    last = _nth(counts[near], wanted, descending=descending)
+    return np.asarray(near[counts[near] >= last if descending else counts[near] <= last])
+
+
+def _nth(numbers: np.ndarray, wanted: int, *, descending: bool) -> np.ndarray:
+    import numpy as np
+
+    place = len(numbers) - wanted if descending else wanted - 1
+    return np.asarray(np.partition(numbers, place)[place])
 
 
 def _stored(expression: Expression) -> str:
@@ -387,10 +406,11 @@ def _stored(expression: Expression) -> str:
 
 
 def _multiplied(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    import numpy as np
+
     if largest(first) * largest(second) > 2.0**62:
         raise NotFactored
-    product: np.ndarray = first * second
-    return product
+    return np.asarray(np.multiply(first, second, dtype=np.int64))
 
 
 def _exact_sum(numbers: np.ndarray) -> int:

@@ -293,7 +293,9 @@ class _Walk:
 
     def _cells(self, variable: str, name: str) -> pa.Array:
         type_name, numbers = self.form.types[variable], self.numbers[variable]
-        return self._nodes(variable).ids(numbers) if name == "id" else self.compact.cells(type_name, name, numbers)
+        if name == "id":
+            return self._nodes(variable).ids(numbers)
+        return self.compact.columns(type_name, [name], numbers)[name]
 
     # ------------------------------------------------------------ results
 

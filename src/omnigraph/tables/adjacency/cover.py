@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph.tables.adjacency.segment import Arrays, Covered
+from omnigraph.tables.changed_table import INLINE_FRAGMENT
 from omnigraph.tables.fragment import Fragment
 from omnigraph.tables.table import Table
+from omnigraph.values.inline_rows import Inline, InlineChange
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +26,11 @@ class Cover:
     present: tuple[tuple[int, int, Fragment], ...]
     """Fragments that are: from which row to which, and as the version has them."""
 
+    def with_inline_of(self, table: Table) -> Cover:
+        """The same of a version that differs in the rows that stand in commits only, none of which replaces another."""
+        others = tuple(fragment for fragment in self.rest if fragment.id != INLINE_FRAGMENT)
+        return Cover(self.gone, others + table.fragments[-1:] if table.inline.row_count else others, self.present)
+
     @property
     def changed_rows(self) -> int:
         """How far the version is from what was covered."""
@@ -32,6 +39,15 @@ class Cover:
     @property
     def is_exact(self) -> bool:
         return len(self.gone) == 0 and not self.rest
+
+
+def added_since(version: int, inline: Inline, table: Table) -> Sequence[InlineChange] | None:
+    """What a version has besides another one of the same table: changes in commits that add rows; None if it differs in more."""
+    changes = table.inline
+    if table.version != version or changes[: len(inline)] != inline:
+        return None
+    added = changes[len(inline) :]
+    return None if any(change.masked for change in added) else added
 
 
 def covers_of(table: Table) -> tuple[Covered, ...]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from omnigraph.tables.adjacency.segment import Arrays, HeldArrays
-from omnigraph.tables.ascending import distinct
+from omnigraph.tables.ascending import distinct, is_member
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +37,7 @@ class Csr:
     def degrees(self) -> np.ndarray:
         import numpy as np
 
-        return np.diff(self.arrays.whole(self.starts)).astype(np.int64)
+        return np.diff(self.arrays.whole(self.starts)).astype(np.int32, copy=False)
 
     def bounds(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where the neighbours of each number begin, and how many there are."""
@@ -78,6 +77,18 @@ class Csr:
         ends = np.cumsum(counts)
         within = np.arange(len(owners), dtype=np.int64) - np.repeat(ends - counts, counts)
         return owners, targets[np.repeat(first, counts) + within]
+
+    def multiplicities(self, near: np.ndarray, far: np.ndarray) -> np.ndarray:
+        """How often each of some pairs is there."""
+        import numpy as np
+
+        if len(near) == 0 or int(near.min()) >= self.nodes:
+            return np.zeros(len(near), np.int64)
+        numbers = distinct(near.astype(np.int64))
+        owners, targets = self.expand(numbers)
+        width = max(int(targets.max(initial=0)), int(far.max())) + 1
+        keys, wanted = owners * width + targets, np.searchsorted(numbers, near) * width + far
+        return np.asarray(np.searchsorted(keys, wanted, "right") - np.searchsorted(keys, wanted, "left"))
 
 
 def csr_of(near: np.ndarray, far: np.ndarray, nodes: int, width: int, *, per_edge: bool) -> tuple[Csr, bool]:
@@ -156,90 +167,125 @@ def _stretches(starts: np.ndarray) -> list[tuple[int, int]]:
 
 
 @dataclass(frozen=True)
-class Patch:
-    """Numbers whose neighbours are others than those below: ascending, with all that they have."""
+class PairChanges:
+    """Pairs that a version has more often than what is below it, or less often: each pair once, in any order."""
 
-    numbers: np.ndarray
-    csr: Csr
-    """Neighbours by place among `numbers`."""
+    near: np.ndarray
+    far: np.ndarray
+    counts: np.ndarray
+    """How many more; below zero for fewer."""
 
     @property
     def nbytes(self) -> int:
-        return int(self.numbers.nbytes) + self.csr.nbytes
+        return int(self.near.nbytes + self.far.nbytes + self.counts.nbytes)
+
+    @cached_property
+    def _ordered(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        import numpy as np
+
+        order = np.argsort(self.near, kind="stable")
+        return self.near[order], self.far[order], self.counts[order]
+
+    def touches(self, numbers: np.ndarray) -> np.ndarray:
+        """Which of some numbers have other neighbours than below."""
+        return is_member(numbers, self._ordered[0])
+
+    def of(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(place in `numbers`, neighbour, how many more) for every change of every number."""
+        import numpy as np
+
+        near, far, counts = self._ordered
+        first, last = np.searchsorted(near, numbers, "left"), np.searchsorted(near, numbers, "right")
+        owners = np.repeat(np.arange(len(numbers)), last - first)
+        ends = np.cumsum(last - first)
+        places = (
+            np.arange(len(owners)) - np.repeat(ends - (last - first), last - first) + np.repeat(first, last - first)
+        )
+        return owners, far[places], counts[places]
 
 
 class Adjacency:
     """Neighbours of each of `size` numbers at one version."""
 
     def __init__(
-        self, below: Csr, size: int, width: int, patch: Patch | None = None, *, is_alone: bool = False
+        self, below: Csr, size: int, width: int, changes: PairChanges | None = None, *, is_alone: bool = False
     ) -> None:
         self.below = below
         self._is_alone = is_alone
         self.size = size
-        self.width = width
+        self.width = max(width, 1)
         """More than any number that is stored as a neighbour."""
-        self.patch = patch
+        self.changes = changes
 
     @property
     def nbytes(self) -> int:
         """Of what nothing else holds."""
-        own = self.below.nbytes + 8 * self.size if self._is_alone else 0
-        return own + (0 if self.patch is None else self.patch.nbytes)
+        own = self.below.nbytes + 4 * self.size if self._is_alone else 0
+        return own + (0 if self.changes is None else self.changes.nbytes)
 
     def degrees(self) -> np.ndarray:
         """How many neighbours each number has. Made again for each question, unless nothing is on top of what is below: an array
         kept for each version would be memory that the process has to be given first, which takes ten times as long as filling it."""
         import numpy as np
 
-        if self.patch is None and self.size == self.below.nodes:
+        if self.changes is None and self.size == self.below.nodes:
             return self.below.degrees
-        missing = max(self.size - self.below.nodes, 0)
-        degrees = np.concatenate([self.below.degrees[: self.size], np.zeros(missing, np.int64)])
-        if self.patch is not None:
-            kept = self._patched_below(self.size)
-            degrees[self.patch.numbers[:kept]] = self.patch.csr.degrees[:kept]
+        degrees = np.empty(self.size, np.int32)
+        length = min(self.size, self.below.nodes)
+        degrees[:length], degrees[length:] = self.below.degrees[:length], 0
+        if self.changes is not None:
+            self._add(degrees, self.changes.counts.astype(np.int32))
         return degrees
 
-    def _patched_below(self, size: int) -> int:
-        """How many numbers of the patch are below a number."""
+    def _add(self, totals: np.ndarray, numbers: np.ndarray) -> None:
+        """Add a number for each change to the total of its near end."""
         import numpy as np
 
-        return 0 if self.patch is None else int(np.searchsorted(self.patch.numbers, size))
+        assert self.changes is not None
+        near = self.changes.near
+        if self.size < self.below.nodes:  # A node that this version does not have is the end of no edge of it.
+            kept = near < self.size
+            near, numbers = near[kept], numbers[kept]
+        np.add.at(totals, near, numbers)
 
     def counts(self, numbers: np.ndarray) -> np.ndarray:
         """The same of some numbers."""
-        if self.patch is None:
-            return self.below.bounds(numbers)[1]
-        places, is_patched = self._patched(numbers)
+        import numpy as np
+
         counts = self.below.bounds(numbers)[1]
-        counts[is_patched] = self.patch.csr.bounds(places[is_patched])[1]
+        if self.changes is not None:
+            owners, _, more = self.changes.of(numbers)
+            np.add.at(counts, owners, more)
         return counts
 
     def expand(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(place in `numbers`, neighbour) for every neighbour of every number, in order."""
         import numpy as np
 
-        if self.patch is None:
+        if self.changes is None or not (is_changed := self.changes.touches(numbers)).any():
             return self.below.expand(numbers)
-        places, is_patched = self._patched(numbers)
-        if not is_patched.any():
-            return self.below.expand(numbers)
-        plain, changed = np.flatnonzero(~is_patched), np.flatnonzero(is_patched)
+        if is_changed.all():
+            return self._changed(numbers)
+        plain, changed = np.flatnonzero(~is_changed), np.flatnonzero(is_changed)
         owners, targets = self.below.expand(numbers[plain])
-        more, others = self.patch.csr.expand(places[changed])
+        more, others = self._changed(numbers[changed])
         owners, targets = np.concatenate([plain[owners], changed[more]]), np.concatenate([targets, others])
         order = np.argsort(owners, kind="stable")
         return owners[order], targets[order]
 
-    def _patched(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The places of numbers in the patch, and which of them are in it."""
+    def _changed(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same of numbers that have changes."""
         import numpy as np
 
-        assert self.patch is not None
-        places = np.searchsorted(self.patch.numbers, numbers)
-        places[places == len(self.patch.numbers)] = 0
-        return places, self.patch.numbers[places] == numbers
+        assert self.changes is not None
+        owners, targets = self.below.expand(numbers)
+        keys = owners * self.width + targets
+        near, far, counts = self.changes.of(numbers)
+        changed = near * self.width + far
+        gone = np.repeat(changed, np.maximum(-counts, 0))
+        kept = np.sort(np.concatenate([_without(keys, np.sort(gone)), np.repeat(changed, np.maximum(counts, 0))]))
+        places = kept // self.width
+        return places, (kept - places * self.width).astype(np.int32)
 
     def sums(self, values: np.ndarray) -> np.ndarray:
         """For each number the sum of its neighbours' values, which are whole numbers."""
@@ -250,16 +296,15 @@ class Adjacency:
         if len(values) < self.width:  # Nodes that this version does not have, and no edge of it leads to.
             values = np.concatenate([values, np.zeros(self.width - len(values), values.dtype)])
         sums[:length] = _sums(self.below, values)[:length]
-        if self.patch is not None:
-            kept = self._patched_below(self.size)
-            sums[self.patch.numbers[:kept]] = _sums(self.patch.csr, values)[:kept]
+        if self.changes is not None:
+            self._add(sums, self.changes.counts * values[self.changes.far].astype(np.int64))
         return sums
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """(number, neighbour) of every pair, in order."""
         import numpy as np
 
-        if self.patch is None and self.below.nodes <= self.size:
+        if self.changes is None and self.below.nodes <= self.size:
             sources = np.repeat(np.arange(self.below.nodes, dtype=np.int32), self.below.degrees)
             return sources, self.below.arrays.whole(self.below.targets)
         owners, targets = self.expand(np.arange(self.size))
@@ -282,37 +327,6 @@ def _sums(csr: Csr, values: np.ndarray) -> np.ndarray:
     if len(some):
         sums[some] = np.add.reduceat(values[targets], starts[some], dtype=total)
     return sums
-
-
-def patched(
-    below: Csr,
-    size: int,
-    removed: tuple[np.ndarray, np.ndarray],
-    added: tuple[np.ndarray, np.ndarray],
-    width: int,
-    *,
-    per_edge: bool,
-    listed: Callable[[], Csr],
-) -> Adjacency:
-    """Neighbours without some pairs and with some more. `listed` has every pair as often as an edge makes it; `below`, which the
-    result stands on, may have it once."""
-    import numpy as np
-
-    if len(removed[0]) + len(added[0]) == 0:
-        return Adjacency(below, size, width)
-    width = max(width, 1)
-    numbers = distinct(np.concatenate([removed[0], added[0]]).astype(np.int64))
-    owners, targets = listed().expand(numbers)
-    keys = np.sort(owners * width + targets)
-    minus = np.sort(np.searchsorted(numbers, removed[0]).astype(np.int64) * width + removed[1])
-    plus = np.searchsorted(numbers, added[0]).astype(np.int64) * width + added[1]
-    kept = np.concatenate([_without(keys, minus), plus])
-    kept = np.sort(kept) if per_edge else distinct(kept)
-    places = kept // width
-    starts = np.zeros(len(numbers) + 1, np.int32)
-    np.cumsum(np.bincount(places, minlength=len(numbers)), out=starts[1:])
-    arrays = HeldArrays({"starts": starts, "targets": (kept - places * width).astype(np.int32)})
-    return Adjacency(below, size, width, Patch(numbers, Csr(arrays, nodes=len(numbers), edges=len(kept))))
 
 
 def _without(keys: np.ndarray, minus: np.ndarray) -> np.ndarray:

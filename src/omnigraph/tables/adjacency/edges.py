@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.tables.adjacency.cover import Cover, cover, covers_of
-from omnigraph.tables.adjacency.csr import Adjacency, Csr, csr_of, order_pairs, patched
+from omnigraph.tables.adjacency.cover import Cover, added_since, cover, covers_of
+from omnigraph.tables.adjacency.csr import Adjacency, Csr, PairChanges, csr_of, order_pairs
 from omnigraph.tables.adjacency.nodes import Nodes
 from omnigraph.tables.adjacency.numbering import Numbering
 from omnigraph.tables.adjacency.segment import Arrays, Header, HeldArrays
+from omnigraph.tables.changed_table import INLINE_FRAGMENT
 from omnigraph.tables.fragment import Fragment
 from omnigraph.tables.table import Table
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Direction = Literal["out", "in", "both"]
+_ENDS = ("src", "dst")
 _serials = itertools.count()
 FEW_ROWS = 1_024
 """Of so few rows the ends are read by blocks of what is stored."""
@@ -56,11 +58,13 @@ class EdgeBase:
         self.arrays = arrays
         self.nodes = nodes
         """How many numbers the sources and the targets had."""
+        self.latest: Callable[[], Edges | None] = lambda: None
+        """The edges of the version that was asked for last, while they are held: the next one often has a few more."""
 
     @property
     def nbytes(self) -> int:
         """With how many neighbours each node has, either way."""
-        return self.arrays.nbytes + 8 * sum(self.nodes)
+        return self.arrays.nbytes + 4 * sum(self.nodes)
 
     @cached_property
     def _listed(self) -> dict[str, Csr]:
@@ -127,6 +131,57 @@ def _width(far: np.ndarray) -> int:
     return int(far.max()) + 1 if len(far) else 1
 
 
+@dataclass(frozen=True)
+class ChangedEnds:
+    """Pairs of ends that a version has more often than what is covered, or less often: each pair once."""
+
+    ends: EndNumbers
+    more: np.ndarray
+    below: np.ndarray
+    """How often each is among the covered edges."""
+
+    @classmethod
+    def between(cls, base: EdgeBase, removed: EndNumbers, added: EndNumbers) -> ChangedEnds:
+        import numpy as np
+
+        src, dst = (np.concatenate([getattr(ends, name) for ends in (removed, added)]) for name in ("src", "dst"))
+        order = np.lexsort((dst, src))
+        src, dst = src[order], dst[order]
+        begins = np.flatnonzero(np.concatenate([[True], (src[1:] != src[:-1]) | (dst[1:] != dst[:-1])])[: len(src)])
+        signs = np.where(order < len(removed), -1, 1)
+        more = np.add.reduceat(signs, begins) if len(begins) else signs
+        src, dst = src[begins], dst[begins]
+        return cls(EndNumbers(src, dst), more, base.listed("out").multiplicities(src, dst))
+
+    def and_more(self, base: EdgeBase, added: EndNumbers) -> ChangedEnds | None:
+        """With few edges more; None when that is not just a few pairs more."""
+        import numpy as np
+
+        src, dst = added.src.tolist(), added.dst.tolist()
+        known = self.ends
+        if len(set(zip(src, dst, strict=True))) < len(src):
+            return None
+        if any(((known.src == near) & (known.dst == far)).any() for near, far in zip(src, dst, strict=True)):
+            return None
+        return ChangedEnds(
+            EndNumbers(np.concatenate([known.src, added.src]), np.concatenate([known.dst, added.dst])),
+            np.concatenate([self.more, np.ones(len(src), np.int64)]),
+            np.concatenate([self.below, base.listed("out").multiplicities(added.src, added.dst)]),
+        )
+
+    def seen(self, direction: Literal["out", "in"], *, per_edge: bool) -> PairChanges | None:
+        """From one end; as often as an edge makes a pair, or whether there is one."""
+        import numpy as np
+
+        if len(self.more) == 0:
+            return None
+        near, far = (self.ends.src, self.ends.dst) if direction == "out" else (self.ends.dst, self.ends.src)
+        counts = self.more
+        if not per_edge:
+            counts = (self.below + counts > 0).astype(np.int64) - (self.below > 0)
+        return PairChanges(near, far, counts)
+
+
 class Edges:
     """One version of an edge table, in the numbers of its nodes."""
 
@@ -137,30 +192,57 @@ class Edges:
         rest: Sequence[EndNumbers],
         source: Nodes,
         target: Nodes,
-        fragments: Sequence[Fragment],
+        table: Table,
     ) -> None:
-        import numpy as np
-
         self.serial = next(_serials)
         self.base = base
         self.cover = covered
         self.source, self.target = source, target
-        self._fragments = fragments
-        self._by_fragment = dict(zip(covered.rest, rest, strict=True))
-        self._added = EndNumbers(
-            *(
-                np.concatenate([np.zeros(0, np.int32), *(getattr(ends, name) for ends in rest)])
-                for name in ("src", "dst")
-            )
-        )
+        self.version, self.inline = table.version, table.inline
+        self._rest = rest
+        self._fragments = table.fragments
 
     @property
     def nbytes(self) -> int:
-        return self._added.nbytes + int(self.cover.gone.nbytes)
+        return sum(ends.nbytes for ends in self._rest) * 3 + int(self.cover.gone.nbytes) * 3
 
     @cached_property
     def _removed(self) -> EndNumbers:
         return self.base.rows(self.cover.gone)
+
+    @cached_property
+    def _added(self) -> EndNumbers:
+        import numpy as np
+
+        src, dst = (np.concatenate([np.zeros(0, np.int32), *(getattr(e, name) for e in self._rest)]) for name in _ENDS)
+        return EndNumbers(src, dst)
+
+    @cached_property
+    def _changes(self) -> ChangedEnds:
+        return ChangedEnds.between(self.base, self._removed, self._added)
+
+    def followed(self, table: Table, source: Nodes, target: Nodes, most_changed: int) -> Edges | None:
+        """A version that has a few edges more, and of whose nodes none is gone; None for any other."""
+        changes = added_since(self.version, self.inline, table)
+        if changes is None or not (source.has_grown_from(self.source) and target.has_grown_from(self.target)):
+            return None
+        count = sum(len(change.rows) for change in changes)
+        if not self._is_sound or self.cover.changed_rows + count > most_changed:
+            return None
+        numbers = [
+            nodes.numbering.of_changes(table.inline, name) for nodes, name in zip((source, target), _ENDS, strict=True)
+        ]
+        added = EndNumbers(*(known[len(known) - count :] for known in numbers))
+        more = self._changes.and_more(self.base, added)
+        if more is None or not (source.has_all(added.src.tolist()) and target.has_all(added.dst.tolist())):
+            return None
+        stored = [
+            ends for fragment, ends in zip(self.cover.rest, self._rest, strict=True) if fragment.id != INLINE_FRAGMENT
+        ]
+        rest = [*stored, EndNumbers(*numbers)] if len(numbers[0]) else stored
+        edges = Edges(self.base, self.cover.with_inline_of(table), rest, source, target, table)
+        edges._changes, edges._is_sound = more, True
+        return edges
 
     def neighbours(self, direction: Direction, *, per_edge: bool) -> Adjacency:
         """Of every node that lives; once, or for `each` edge that leads there."""
@@ -169,15 +251,12 @@ class Edges:
         return self._composed(direction, per_edge)
 
     def _composed(self, direction: Literal["out", "in"], per_edge: bool) -> Adjacency:
-        removed, added = self._removed, self._added
-        minus, plus = (removed.src, removed.dst), (added.src, added.dst)
         base = self.base
         size, width = self.source.size, max(self.target.size, base.nodes[1])
         if direction == "in":
-            minus, plus = minus[::-1], plus[::-1]
             size, width = self.target.size, max(self.source.size, base.nodes[0])
         below = base.listed(direction) if per_edge else base.once(direction)
-        return patched(below, size, minus, plus, width, per_edge=per_edge, listed=lambda: base.listed(direction))
+        return Adjacency(below, size, width, self._changes.seen(direction, per_edge=per_edge))
 
     @cached_property
     def _is_sound(self) -> bool:
@@ -221,16 +300,17 @@ class Edges:
         deleted = self.base.arrays.whole("deleted")
         gone = self.cover.gone - np.searchsorted(deleted, self.cover.gone)
         base = self.base.all_rows()
+        by_fragment = dict(zip(self.cover.rest, self._rest, strict=True))
         parts: list[EndNumbers] = []
         for fragment in self._fragments:
             if fragment not in covered:
-                parts.append(self._by_fragment[fragment])
+                parts.append(by_fragment[fragment])
                 continue
             first, last = (row - int(np.searchsorted(deleted, row)) for row in covered[fragment])
             src, dst = base.src[first:last], base.dst[first:last]
             lost = gone[np.searchsorted(gone, first) : np.searchsorted(gone, last)] - first
             parts.append(EndNumbers(np.delete(src, lost), np.delete(dst, lost)) if len(lost) else EndNumbers(src, dst))
-        whole = [np.concatenate([np.zeros(0, np.int32), *(getattr(p, name) for p in parts)]) for name in ("src", "dst")]
+        whole = [np.concatenate([np.zeros(0, np.int32), *(getattr(p, name) for p in parts)]) for name in _ENDS]
         return EndNumbers(_living(whole[0], self.source), _living(whole[1], self.target))
 
 
@@ -259,7 +339,7 @@ def edges_at(
         return None
     rest = number_ends(table, covered.rest, source.numbering, target.numbering)
     rows = base.header.count - len(covered.gone) + sum(len(ends) for ends in rest)
-    return Edges(base, covered, rest, source, target, table.fragments) if rows == table.rows else None
+    return Edges(base, covered, rest, source, target, table) if rows == table.rows else None
 
 
 def edge_base(table: Table, ends: EndNumbers, sizes: tuple[int, int], numbered_by: tuple[str, ...] = ()) -> EdgeBase:

@@ -6,6 +6,7 @@ commits, branches and older states. What is too far gets others: stored ones tha
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,8 @@ CHANGED_SHARE = 8
 CHANGED_ROWS = 4_096
 MAX_LOOKED_UP = 1_024
 """More ids than this are looked up through an index, or by a scan."""
+FEW_CELLS = 64
+"""So few cells of several columns are read together, as values."""
 TRIED = 4
 """Stored segments that are opened to find one that fits."""
 
@@ -87,7 +90,15 @@ class AdjacencyIndex:
 
     def _nodes_in(self, table: Table, numbering: Numbering) -> Nodes | None:
         most = _most_changed(len(numbering.base))
-        return None if numbering.arrivals > most else nodes_at(table, numbering, self.number_rows, most)
+        if numbering.arrivals > most:
+            return None
+        latest = numbering.latest()
+        nodes = None if latest is None else latest.followed(table, most)
+        if nodes is None:
+            nodes = nodes_at(table, numbering, self.number_rows, most)
+        if nodes is not None:
+            numbering.latest = weakref.ref(nodes)
+        return nodes
 
     def _has_stored_ids(self, table: Table) -> bool:
         """Are there numbers for a version, without reading all of its ids?"""
@@ -149,7 +160,16 @@ class AdjacencyIndex:
         values = pa.concat_arrays(cells).take(pa.array(order))
         return NumberedColumn(base, moved, values, nodes.size)
 
-    def cells(self, table: Table, nodes: Nodes, name: str, numbers: np.ndarray) -> pa.Array:
+    def columns(self, table: Table, nodes: Nodes, names: Sequence[str], numbers: np.ndarray) -> dict[str, pa.Array]:
+        """Columns at some living numbers."""
+        import pyarrow as pa
+
+        if len(numbers) > FEW_CELLS:
+            return {name: self._cells(table, nodes, name, numbers) for name in names}
+        values = self.values(table, nodes, names, numbers)
+        return {name: pa.array(values[name], table.schema.field(name).type) for name in names}
+
+    def _cells(self, table: Table, nodes: Nodes, name: str, numbers: np.ndarray) -> pa.Array:
         """A column at some living numbers; while it is not held, few of them are read by themselves."""
         import pyarrow as pa
 
@@ -214,7 +234,13 @@ class AdjacencyIndex:
         return made
 
     def _edges_on(self, table: Table, base: EdgeBase, source: Nodes, target: Nodes) -> Edges | None:
-        return edges_at(table, base, source, target, self.number_ends, _most_changed(base.header.count))
+        most, latest = _most_changed(base.header.count), base.latest()
+        edges = None if latest is None else latest.followed(table, source, target, most)
+        if edges is None:
+            edges = edges_at(table, base, source, target, self.number_ends, most)
+        if edges is not None:
+            base.latest = weakref.ref(edges)
+        return edges
 
     def is_at_hand(self, table: Table, source: Nodes, target: Nodes) -> bool:
         """Is there something that the edges of a version can stand on, without reading all of them?"""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.tables.adjacency.cover import Cover, cover
+from omnigraph.tables.adjacency.cover import Cover, added_since, cover
 from omnigraph.tables.adjacency.numbering import Numbering
+from omnigraph.tables.changed_table import INLINE_FRAGMENT
 from omnigraph.tables.fragment import OFFSET_BITS, Fragment
 from omnigraph.tables.table import Table
+from omnigraph.values.inline_rows import NO_INLINE, Inline
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,6 +30,11 @@ class Nodes:
     cover: Cover
     rest: tuple[tuple[Fragment, np.ndarray], ...]
     """Fragments that are not covered, with the numbers of their rows."""
+    version: int = 0
+    inline: Inline = NO_INLINE
+    """Which version of the table it is."""
+    lineage: object = field(default_factory=object)
+    """The same for versions that were each made from another by adding nodes."""
 
     @property
     def nbytes(self) -> int:
@@ -41,6 +48,37 @@ class Nodes:
     def is_plain(self) -> bool:
         """Do all numbers live, in the order of their ids?"""
         return self.live is None and self.size == len(self.numbering.base)
+
+    def has_grown_from(self, other: Nodes) -> bool:
+        """Is this the other version, perhaps with more nodes?"""
+        return self.lineage is other.lineage and self.size >= other.size
+
+    def has_all(self, numbers: Sequence[int]) -> bool:
+        """Do all of few numbers live?"""
+        if self.live is None:
+            return max(numbers, default=-1) < self.size
+        return all(number < self.size and self.live[number] for number in numbers)
+
+    def followed(self, table: Table, most_changed: int) -> Nodes | None:
+        """A version that has a few nodes more, whose ids nobody had before; None for any other."""
+        import numpy as np
+
+        changes = added_since(self.version, self.inline, table)
+        if changes is None:
+            return None
+        count = sum(len(change.rows) for change in changes)
+        numbers = self.numbering.of_changes(table.inline, "id")
+        if numbers[len(numbers) - count :].tolist() != list(range(self.size, self.size + count)):
+            return None
+        if self.cover.changed_rows + count > most_changed:
+            return None
+        covered = self.cover.with_inline_of(table)
+        rest = (
+            *(pair for pair in self.rest if pair[0].id != INLINE_FRAGMENT),
+            *((fragment, numbers) for fragment in covered.rest[-1:] if fragment.id == INLINE_FRAGMENT),
+        )
+        live = None if self.live is None else np.concatenate([self.live, np.ones(count, bool)])
+        return Nodes(self.numbering, self.size + count, live, covered, rest, table.version, table.inline, self.lineage)
 
     def numbers(self, ids: pa.Array) -> np.ndarray:
         """The numbers of ids, -1 for one that the version does not have."""
@@ -276,11 +314,11 @@ def nodes_at(table: Table, numbering: Numbering, number_rows: NumberRows, most_c
     if covered.changed_rows > most_changed:
         return None
     rest = tuple(zip(covered.rest, number_rows(table, covered.rest, numbering), strict=True))
-    size = numbering.size
+    size, version = numbering.size, (table.version, table.inline)
     if covered.is_exact and size == len(base):
-        return Nodes(numbering, size, None, covered, ())
+        return Nodes(numbering, size, None, covered, (), *version)
     if len(covered.gone) == 0 and _all_arrived(rest, len(base), size):
-        nodes = Nodes(numbering, size, None, covered, rest)
+        nodes = Nodes(numbering, size, None, covered, rest, *version)
         return nodes if nodes.rows == table.rows else None
     live = np.zeros(size, bool)
     live[: len(base)] = True
@@ -288,7 +326,7 @@ def nodes_at(table: Table, numbering: Numbering, number_rows: NumberRows, most_c
         live[base.arrays.whole("numbers")[covered.gone]] = False
     for _, numbers in rest:
         live[numbers] = True
-    nodes = Nodes(numbering, size, None if live.all() else live, covered, rest)
+    nodes = Nodes(numbering, size, None if live.all() else live, covered, rest, *version)
     return nodes if nodes.rows == table.rows else None
 
 

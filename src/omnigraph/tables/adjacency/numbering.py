@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from omnigraph.tables.adjacency.segment import Arrays, Covered, Header, HeldArrays
@@ -19,6 +19,8 @@ from omnigraph.values.inline_rows import NO_INLINE, Inline, InlineChange
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+
+    from omnigraph.tables.adjacency.nodes import Nodes
 
 FEW = 256
 """Up to this many ids are found by binary search, more by hashing all of them."""
@@ -65,10 +67,34 @@ class SortedIds:
 
     def find(self, texts: Sequence[str]) -> list[int]:
         """The number of each of few ids, -1 for one that is not there."""
+        prefixes = self.arrays.held("prefixes")
+        if prefixes is not None and len(prefixes):
+            return self._found_by_prefix(texts, prefixes)
         places = self.lower_bounds(texts)
         known = [place for place in places if place < len(self)]
         there = dict(zip(known, self.some(known), strict=True))
         return [place if there.get(place) == text else -1 for text, place in zip(texts, places, strict=True)]
+
+    def _found_by_prefix(self, texts: Sequence[str], prefixes: np.ndarray) -> list[int]:
+        """An id whose first bytes no other has is there or not: nothing else is searched."""
+        import numpy as np
+
+        shared = self.header.shared
+        skipped, count = len(shared.encode()), len(prefixes)
+        wanted = np.array([prefix(text.encode()[skipped:]) for text in texts], np.uint64)
+        places = prefixes.searchsorted(wanted)
+        is_near = (prefixes[np.minimum(places, count - 1)] == wanted).tolist()
+        numbers = []
+        for text, place, is_candidate in zip(texts, places.tolist(), is_near, strict=True):
+            if not is_candidate or not text.startswith(shared):
+                numbers.append(-1)
+            elif self.some([place])[0] == text:
+                numbers.append(place)
+            else:
+                numbers += [
+                    low if low < count and self.some([low])[0] == text else -1 for low in self.lower_bounds([text])
+                ]
+        return numbers
 
     def lower_bounds(self, texts: Sequence[str]) -> list[int]:
         """How many ids are below each of these."""
@@ -119,6 +145,8 @@ class Numbering:
         self._of_changes: dict[str, tuple[Inline, np.ndarray]] = {}
         """By column: the changes that were asked for last, and their numbers. Most versions have one change more."""
         self._lock = threading.Lock()
+        self.latest: Callable[[], Nodes | None] = lambda: None
+        """The nodes of the version that was asked for last, while they are held: the next one often has a few more."""
 
     @property
     def nbytes(self) -> int:
