@@ -6,16 +6,44 @@ index to build. Anything that maps functions over tasks (the pipeline's runners 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+import contextlib
+import struct
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from omnigraph.storage.os_errors import typed_os_error
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+
+Piece = tuple[int, int, bytes]
+"""Bucket, number of its source, and data that travels."""
+Join = Callable[[int, Iterable[tuple[int, Any]]], Result]
+"""What is done with a bucket and its pieces: number of the source, and data as something like bytes."""
 
 
 class Workers(Protocol):
     def map(self, stage: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         """The result of each task, in order."""
+
+
+class ExchangingWorkers(Workers, Protocol):
+    def exchange_in_order(
+        self,
+        stage: str,
+        cut: Callable[[Task], Iterable[Piece]],
+        tasks: Sequence[Task],
+        buckets: int,
+        join: Join[Result],
+    ) -> Iterator[Result]:
+        """Every task gives pieces; all pieces of a bucket come together. The result of each bucket that has any, in the order of the
+        buckets and one at a time: this process never holds all of them."""
 
 
 Watch = Callable[[str, int, int], None]
@@ -36,6 +64,20 @@ class InProcess:
         self._watch(stage, len(results), len(tasks))
         return results
 
+    def exchange_in_order(
+        self,
+        stage: str,
+        cut: Callable[[Task], Iterable[Piece]],
+        tasks: Sequence[Task],
+        buckets: int,
+        join: Join[Result],
+    ) -> Iterator[Result]:
+        """A bucket is joined when its result is asked for."""
+        with ExchangeFiles() as files:
+            self.map(stage, lambda task: files.put(cut(task)), tasks)
+            for bucket in files.buckets():
+                yield join(bucket, files.pieces(bucket))
+
 
 IN_PROCESS = InProcess()
 
@@ -43,9 +85,81 @@ IN_PROCESS = InProcess()
 class OnSpark:
     """Several tasks go to Spark's workers; a single one is done in this process before they would have started."""
 
-    def __init__(self, runner: Workers) -> None:
+    def __init__(self, runner: ExchangingWorkers) -> None:
         self.runner = runner
 
     def map(self, stage: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         chosen: Workers = IN_PROCESS if len(tasks) < 2 else self.runner
         return chosen.map(stage, function, tasks)
+
+    def exchange_in_order(
+        self,
+        stage: str,
+        cut: Callable[[Task], Iterable[Piece]],
+        tasks: Sequence[Task],
+        buckets: int,
+        join: Join[Result],
+    ) -> Iterator[Result]:
+        return self.runner.exchange_in_order(stage, cut, tasks, buckets, join)
+
+
+_PIECE = struct.Struct("<iq")
+
+
+class ExchangeFiles:
+    """The pieces of an exchange in files of this machine, one for each bucket, which are gone afterwards."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="omnigraph-")
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> ExchangeFiles:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+    def put(self, pieces: Iterable[Piece]) -> None:
+        """From any thread."""
+        for bucket, source, data in pieces:
+            with self._lock, _typed_writes(self._folder.name), self._path(bucket).open("ab") as file:
+                file.write(_PIECE.pack(source, len(data)))
+                file.write(data)
+
+    def buckets(self) -> list[int]:
+        """Those that have a piece, in order."""
+        return sorted(int(path.name) for path in Path(self._folder.name).iterdir())
+
+    def pieces(self, bucket: int) -> Iterator[tuple[int, bytes]]:
+        with self._path(bucket).open("rb") as file:
+            while head := file.read(_PIECE.size):
+                source, size = _PIECE.unpack(head)
+                yield source, file.read(size)
+
+    def _path(self, bucket: int) -> Path:
+        return Path(self._folder.name) / str(bucket)
+
+
+@contextlib.contextmanager
+def _typed_writes(folder: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise typed_os_error(error, "write", "a temporary file", folder) from error
+
+
+def packed(rows: pa.Table) -> bytes:
+    """Rows as data of a piece."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows.combine_chunks())
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def unpacked(data: Any) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.ipc.open_stream(data).read_all()

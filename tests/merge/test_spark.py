@@ -11,6 +11,7 @@ from merge import bulk
 import omnigraph as og
 from omnigraph.changes import stored_rows, table_diff
 from omnigraph.pipeline.spark.runner import SparkRunner
+from omnigraph.wire.writes import merge_json
 
 
 @pytest.fixture
@@ -30,7 +31,9 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
 
 @pytest.mark.spark
-def test_a_merge_and_a_diff_on_spark_are_the_same(tmp_path: Path, stages: list[tuple[str, int]]) -> None:
+def test_a_merge_and_a_diff_on_spark_are_the_same(
+    tmp_path: Path, stages: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     graph = og.init(tmp_path / "g", schema=bulk.SCHEMA, durability="process")
     bulk.publish(graph, "main", bulk.items(0, 3_000))
     graph.branches.create("work")
@@ -47,8 +50,18 @@ def test_a_merge_and_a_diff_on_spark_are_the_same(tmp_path: Path, stages: list[t
     there = list(graph.diff("main", "work", engine="spark"))
     assert len(here) == 1_000 + 800
     assert here == there
+    rehearsal = merge_json(graph.branches.merge("work", by="property", dry_run=True))
+    assert len(rehearsal["conflicts"]) == 500
+    with monkeypatch.context() as many:  # more ids than a bucket has
+        many.setattr(table_diff, "IDS_PER_BUCKET", 300)
+        many.setattr(table_diff, "IDS_PER_SAMPLE", 1)
+        assert list(graph.diff("main", "work", engine="spark")) == here
+        there = merge_json(graph.branches.merge("work", by="property", dry_run=True, engine="spark"))
+        assert there == rehearsal
+        graph.branches.create("buckets")
+        graph.branches.merge("work", "buckets", strategy="theirs", by="property", engine="spark")
     for target, engine in (("main", "spark"), ("local", "local")):
         result = graph.branches.merge("work", target, strategy="theirs", by="property", engine=engine)
         assert (result.types[bulk.KEY].inserted, result.types[bulk.KEY].updated) == (800, 500)
-    assert list(graph.diff("main", "local")) == []
-    assert {stage for stage, tasks in stages if tasks > 1} == {"read ids", "compare rows", "decide"}
+    assert list(graph.diff("main", "local")) == list(graph.diff("main", "buckets")) == []
+    assert {stage for stage, tasks in stages if tasks > 1} == {"read ids", "compare rows", "decide", "sample ids"}

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from omnigraph.changes.entity_changes import EVERYTHING, KINDS, OPS, ChangeFilter, EntityChange, TypeChanges, type_id_of
 from omnigraph.changes.stored_rows import MIN_CHUNK_ROWS, CarriedChange, TypeRows, chunk_rows, typed_rows_at
-from omnigraph.changes.table_diff import DELETE, INSERT, SAME, UPDATE, changed_rows
+from omnigraph.changes.table_diff import DELETE, INSERT, SAME, UPDATE, changes_in_order
 from omnigraph.history import TableState
 from omnigraph.language.catalog import EntityType
 from omnigraph.language.projection import TypePair, kind_of, type_pairs, wider_entity
 from omnigraph.values.entities import Entity, entity_values
 from omnigraph.views import View
-from omnigraph.workers import IN_PROCESS, Workers
+from omnigraph.workers import IN_PROCESS, ExchangingWorkers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,14 +42,16 @@ class ChangePosition:
     def type_order(self) -> tuple[int, str]:
         return (KINDS.index(self.kind), self.type_id)
 
-    def first_after(self, ids: Sequence[str]) -> int:
-        """The index of the first of these (sorted) ids that comes after this position."""
+    def first_after(self, ids: Sequence[str]) -> int | None:
+        """The index of the first of these (sorted) ids that comes after this position; None: the position is behind all of them, or
+        is that of a very long id which is not among them."""
         if self.digest is None:
-            return bisect_right(ids, self.id)
+            place = bisect_right(ids, self.id)
+            return place if place < len(ids) else None
         for index in range(bisect_left(ids, self.id), len(ids)):
             if id_digest(ids[index]) == self.digest:
                 return index + 1
-        return len(ids)
+        return None
 
 
 def id_digest(id: str) -> str:
@@ -61,7 +64,7 @@ def diff(
     *,
     only: ChangeFilter = EVERYTHING,
     resume: ChangePosition | None = None,
-    workers: Workers = IN_PROCESS,
+    workers: ExchangingWorkers = IN_PROCESS,
 ) -> Iterator[EntityChange]:
     """The changes that lead from one snapshot to the other, after the position `resume` if given.
 
@@ -126,17 +129,19 @@ def _carried(before: View, after: View, old: TableState, new: TableState) -> Car
 
 
 def change_counts(
-    before: View, after: View, *, only: ChangeFilter = EVERYTHING, workers: Workers = IN_PROCESS
+    before: View, after: View, *, only: ChangeFilter = EVERYTHING, workers: ExchangingWorkers = IN_PROCESS
 ) -> list[TypeChanges]:
     """How many entities of each type changed, for types of which some did: nodes, then edges, by name."""
     import pyarrow.compute as pc
 
     type_changes = []
     for earlier, later in changed_types(before, after, only):
-        counted = pc.value_counts(_wanted_rows(earlier, later, only, workers).column("op").combine_chunks())
-        counts = {int(entry["values"]): int(entry["counts"]) for entry in counted.to_pylist()}
+        counts: Counter[int] = Counter()
+        for rows in _wanted_rows(earlier, later, only, workers):
+            counted = pc.value_counts(rows.column("op").combine_chunks())
+            counts.update({int(entry["values"]): int(entry["counts"]) for entry in counted.to_pylist()})
         if counts:
-            numbers = (counts.get(op, 0) for op in (INSERT, UPDATE, DELETE))
+            numbers = (counts[op] for op in (INSERT, UPDATE, DELETE))
             type_changes.append(TypeChanges(KINDS[type_order(later.entity)[0]], later.entity.name, *numbers))
     return sorted(type_changes, key=lambda changes: (KINDS.index(changes.kind), changes.type_name))
 
@@ -144,31 +149,41 @@ def change_counts(
 def count_changes(before: View, after: View, only: ChangeFilter = EVERYTHING) -> int:
     """How many changes lead from one snapshot to the other. Reads ids, and rows that were stored again to compare them."""
     types = changed_types(before, after, only)
-    return sum(_wanted_rows(earlier, later, only, IN_PROCESS).num_rows for earlier, later in types)
+    return sum(rows.num_rows for earlier, later in types for rows in _wanted_rows(earlier, later, only, IN_PROCESS))
 
 
 def _type_changes(
-    before: TypeRows, after: TypeRows, only: ChangeFilter, resume: ChangePosition | None, workers: Workers
+    before: TypeRows, after: TypeRows, only: ChangeFilter, resume: ChangePosition | None, workers: ExchangingWorkers
 ) -> Iterator[EntityChange]:
-    rows = _wanted_rows(before, after, only, workers)
-    if resume is not None:
-        rows = rows.slice(resume.first_after(rows.column("id").to_pylist()))
-    for step in in_steps(before, after, rows):
-        yield from entity_changes(before, after, step)
+    for rows in _after(resume, _wanted_rows(before, after, only, workers)):
+        for step in in_steps(before, after, rows):
+            yield from entity_changes(before, after, step)
 
 
-def _wanted_rows(before: TypeRows, after: TypeRows, only: ChangeFilter, workers: Workers) -> pa.Table:
-    """The changed rows of a type with an operation that is asked for."""
+def _after(resume: ChangePosition | None, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """What comes after a position, of tables whose ids ascend from one to the next."""
+    for rows in tables:
+        if resume is None:
+            yield rows
+        elif (place := resume.first_after(rows.column("id").to_pylist())) is not None:
+            yield rows.slice(place)
+            resume = None
+
+
+def _wanted_rows(
+    before: TypeRows, after: TypeRows, only: ChangeFilter, workers: ExchangingWorkers
+) -> Iterator[pa.Table]:
+    """The changed rows of a type with an operation that is asked for, in order."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    rows = really_changed(changed_rows(before, after, workers))
-    if only.ops is not None:
-        wanted = [number for number, op in enumerate(OPS) if op in only.ops]
-        rows = rows.filter(pc.is_in(rows.column("op"), pa.array(wanted, pa.int8())))
-    if only.ids is not None:
-        rows = rows.filter(pc.is_in(rows.column("id"), pa.array(sorted(only.ids), pa.utf8())))
-    return rows
+    for rows in map(really_changed, changes_in_order(before, after, workers)):
+        if only.ops is not None:
+            wanted = [number for number, op in enumerate(OPS) if op in only.ops]
+            rows = rows.filter(pc.is_in(rows.column("op"), pa.array(wanted, pa.int8())))
+        if only.ids is not None:
+            rows = rows.filter(pc.is_in(rows.column("id"), pa.array(sorted(only.ids), pa.utf8())))
+        yield rows
 
 
 def really_changed(rows: pa.Table) -> pa.Table:

@@ -1,12 +1,15 @@
 """Which rows differ between two versions of a table, found by reading only the fragments that differ.
 
-The answer holds ids and row addresses, not rows: a caller reads the rows it needs. Memory grows with the number of
-changed ids; rows are compared in bounded chunks.
+The answer holds ids and row addresses, not rows: a caller reads the rows it needs. Many changed ids are cut into buckets, each a
+range of ids, so that no process holds more than one of them; rows are compared in bounded chunks.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.changes.equality import differing
@@ -16,7 +19,8 @@ from omnigraph.tables import Fragment, Table
 from omnigraph.tables.changed_table import ChangedTable
 from omnigraph.tables.fragment import OFFSET_BITS, ROW_ADDRESS
 from omnigraph.tables.shared_fragments import fragments_by_files
-from omnigraph.workers import IN_PROCESS, Workers
+from omnigraph.tables.staging import stored_rows
+from omnigraph.workers import IN_PROCESS, ExchangingWorkers, Join, Piece, Result, packed, unpacked
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,18 +30,27 @@ INSERT, UPDATE, DELETE, SAME = 0, 1, 2, 3
 """Kinds of difference, in the order they are reported. SAME: stored elsewhere with equal values."""
 
 IDS_PER_TASK = 1_048_576
+IDS_PER_BUCKET = 262_144
+IDS_PER_SAMPLE = 1_024
 
 
-def changed_rows(before: TypeRows, after: TypeRows, workers: Workers = IN_PROCESS) -> pa.Table:
+def changes_in_order(before: TypeRows, after: TypeRows, workers: ExchangingWorkers = IN_PROCESS) -> Iterator[pa.Table]:
+    """Tables as `changed_rows` gives them, each of a bounded number of rows, their ids ascending from one to the next."""
+    pair = ComparedPair(before, after)
+    if pair.is_small:
+        yield changed_rows(before, after, workers)
+    else:
+        yield from in_buckets("compare", [pair], _ComparedBucket(pair), workers)
+
+
+def changed_rows(before: TypeRows, after: TypeRows, workers: ExchangingWorkers = IN_PROCESS) -> pa.Table:
     """Columns id, op, before, after (addresses, null where the row is absent), sorted by id."""
     if after.carried is not None and isinstance(after.table, ChangedTable):
         carried = _changed_in_commit(before, after.table, after.carried)
         if carried is not None:
             return with_ops(before, after, carried, workers)
-    gone = unshared_rows(before, after, workers).rename_columns(["id", "before"])
-    come = unshared_rows(after, before, workers).rename_columns(["id", "after"])
-    joined = gone.join(come, "id", join_type="full outer").sort_by("id").combine_chunks()
-    return with_ops(before, after, joined, workers)
+    gone, come = unshared_rows(before, after, workers), unshared_rows(after, before, workers)
+    return ComparedPair(before, after).joined(gone, come, workers)
 
 
 def _changed_in_commit(before: TypeRows, after: ChangedTable, carried: CarriedChange) -> pa.Table | None:
@@ -64,7 +77,7 @@ def _changed_in_commit(before: TypeRows, after: ChangedTable, carried: CarriedCh
     return pa.table(columns).sort_by("id")
 
 
-def with_ops(before: TypeRows, after: TypeRows, joined: pa.Table, workers: Workers = IN_PROCESS) -> pa.Table:
+def with_ops(before: TypeRows, after: TypeRows, joined: pa.Table, workers: ExchangingWorkers = IN_PROCESS) -> pa.Table:
     """What happened to rows (id, before, after) that are not stored alike on both sides: columns id, op, before, after."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -80,6 +93,111 @@ def with_ops(before: TypeRows, after: TypeRows, joined: pa.Table, workers: Worke
     return pa.table({"id": joined.column("id"), "op": op.cast(pa.int8()), "before": old, "after": new})
 
 
+@dataclass(frozen=True)
+class ComparedPair:
+    """A type on two sides, to be compared."""
+
+    before: TypeRows
+    after: TypeRows
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the ids that differ fit one bucket, as far as metadata tells."""
+        if self.after.carried is not None:
+            return True
+        return most_unshared(self.before, self.after) <= IDS_PER_BUCKET >= most_unshared(self.after, self.before)
+
+    def joined(self, gone: pa.Table, come: pa.Table, workers: ExchangingWorkers = IN_PROCESS) -> pa.Table:
+        """What happened to the rows (id and address) that only one side has, or that are stored elsewhere on the other."""
+        old, new = gone.rename_columns(["id", "before"]), come.rename_columns(["id", "after"])
+        joined = old.join(new, "id", join_type="full outer").sort_by("id").combine_chunks()
+        return with_ops(self.before, self.after, joined, workers)
+
+
+@dataclass(frozen=True)
+class _ComparedBucket:
+    pair: ComparedPair
+
+    def __call__(self, bucket: int, pieces: Iterable[tuple[int, Any]]) -> pa.Table:
+        return self.pair.joined(*ids_by_source(pieces, 2))
+
+
+def in_buckets(
+    stage: str, pairs: Sequence[ComparedPair], join: Join[Result], workers: ExchangingWorkers
+) -> Iterator[Result]:
+    """The ids that differ in each pair, cut into ranges. `join` gets all of them that lie in one: as source 0 those that the first pair
+    has before, as source 1 after, then those of the next pair."""
+    sides = [side for pair in pairs for side in ((pair.before, pair.after), (pair.after, pair.before))]
+    runs = [(number, run) for number, side in enumerate(sides) for run in unshared_runs(*side)]
+    samples = workers.map("sample ids", sample_ids, [IdSampling(run, 1 / IDS_PER_SAMPLE) for _, run in runs])
+    bounds = _bounds(samples)
+    tasks = [IdCut(number, run, bounds) for number, run in runs]
+    return workers.exchange_in_order(stage, cut_ids, tasks, len(bounds) + 1, join)
+
+
+@dataclass(frozen=True)
+class IdSampling:
+    """A task: count ids, and choose this share of them."""
+
+    run: FragmentRun
+    share: float
+
+
+@dataclass(frozen=True)
+class IdSample:
+    count: int
+    ids: pa.Array
+
+
+def sample_ids(task: IdSampling) -> IdSample:
+    """Chosen without regard to how they are stored, and the same whenever they are chosen again."""
+    import numpy as np
+    import pyarrow as pa
+
+    ids = unshared_ids(task.run).column("id").combine_chunks()
+    chosen = np.flatnonzero(np.random.default_rng(len(ids)).random(len(ids)) < task.share)
+    return IdSample(len(ids), ids.take(pa.array(chosen)))
+
+
+def _bounds(samples: Sequence[IdSample]) -> tuple[str, ...]:
+    """The first id of each bucket but the first, so that the buckets have about as many ids as each other."""
+    ids = sorted(id for sample in samples for id in sample.ids.to_pylist())
+    buckets = max(1, -(-sum(sample.count for sample in samples) // IDS_PER_BUCKET))
+    places = [number * len(ids) // buckets for number in range(1, buckets)]
+    return tuple(dict.fromkeys(ids[place] for place in places if place < len(ids)))
+
+
+@dataclass(frozen=True)
+class IdCut:
+    """A task: ids of one source, cut at the bounds."""
+
+    number: int
+    run: FragmentRun
+    bounds: tuple[str, ...]
+
+
+def cut_ids(task: IdCut) -> Iterator[Piece]:
+    import pyarrow.compute as pc
+
+    rows = unshared_ids(task.run)
+    ordered = rows.take(pc.sort_indices(rows.column("id"))).combine_chunks()
+    ids = ordered.column("id").combine_chunks()
+    places = [bisect_left(range(len(ids)), bound, key=lambda place: ids[place].as_py()) for bound in task.bounds]
+    for bucket, (start, end) in enumerate(pairwise([0, *places, len(ids)])):
+        if end > start:
+            yield bucket, task.number, packed(ordered.slice(start, end - start))
+
+
+def ids_by_source(pieces: Iterable[tuple[int, Any]], sources: int) -> list[pa.Table]:
+    """The ids and addresses of each source in a bucket."""
+    import pyarrow as pa
+
+    by_source = [[_no_ids()] for _ in range(sources)]
+    for number, data in pieces:
+        by_source[number].append(unpacked(data))
+    return [pa.concat_tables(tables) for tables in by_source]
+
+
 def no_changes() -> pa.Table:
     import pyarrow as pa
 
@@ -87,13 +205,33 @@ def no_changes() -> pa.Table:
     return pa.schema(fields).empty_table()
 
 
-def unshared_rows(side: TypeRows, against: TypeRows, workers: Workers) -> pa.Table:
+def unshared_rows(side: TypeRows, against: TypeRows, workers: ExchangingWorkers) -> pa.Table:
     """Ids and addresses of the rows of one side that are not, as stored, rows of the other."""
     import pyarrow as pa
 
-    empty = pa.schema([("id", pa.utf8()), (ROW_ADDRESS, pa.uint64())]).empty_table()
     pieces = workers.map("read ids", unshared_ids, unshared_runs(side, against))
-    return pa.concat_tables([empty, *pieces])
+    return pa.concat_tables([_no_ids(), *pieces])
+
+
+def _no_ids() -> pa.Table:
+    import pyarrow as pa
+
+    return pa.schema([("id", pa.utf8()), (ROW_ADDRESS, pa.uint64())]).empty_table()
+
+
+def most_unshared(side: TypeRows, against: TypeRows) -> int:
+    """At least as many as one side has rows that are not, as stored, rows of the other. Reads metadata only."""
+    if side.table is None:
+        return 0
+    theirs, stored = fragments_by_files(against.table), stored_rows(side.table)
+    count = 0
+    for fragment in side.table.fragments:
+        twin = theirs.get(fragment.files)
+        if twin is None:
+            count += fragment.rows
+        elif twin.deletions != fragment.deletions:
+            count += stored.get(fragment.id, fragment.rows) - twin.rows
+    return count
 
 
 @dataclass(frozen=True)
@@ -139,7 +277,7 @@ def unshared_ids(run: FragmentRun) -> pa.Table:
             pieces.append(rows_at(table, _only_here(table, fragment, other, twin), ["id"]))
     if whole:
         pieces.append(table.read(["id"], fragments=whole, with_address=True))
-    schema = pa.schema([("id", pa.utf8()), (ROW_ADDRESS, pa.uint64())])
+    schema = _no_ids().schema
     return pa.concat_tables([piece.select(schema.names).cast(schema) for piece in pieces])
 
 
@@ -153,7 +291,7 @@ def _only_here(table: Table, fragment: Fragment, other: Table, twin: Fragment) -
     return addresses
 
 
-def differing_ids(before: TypeRows, after: TypeRows, both: pa.Table, workers: Workers) -> pa.Array:
+def differing_ids(before: TypeRows, after: TypeRows, both: pa.Table, workers: ExchangingWorkers) -> pa.Array:
     """Of rows stored in different places on the two sides, the ids whose values differ. null and empty differ."""
     import pyarrow as pa
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from omnigraph.changes.diff import same_state
 from omnigraph.changes.stored_rows import TypeRows
-from omnigraph.changes.table_diff import DELETE, INSERT, changed_rows, no_changes
+from omnigraph.changes.table_diff import DELETE, INSERT, ComparedPair, changed_rows, no_changes
 from omnigraph.history import Commit, Entry, TableState
 from omnigraph.views import Repository, View
-from omnigraph.workers import IN_PROCESS, Workers
+from omnigraph.workers import IN_PROCESS, ExchangingWorkers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,29 +38,34 @@ def find_bases(repository: Repository, a: Entry, b: Entry) -> Bases:
 
 
 class Differences:
-    """Differences between snapshots, type by type; each pair of table versions is compared once."""
+    """Differences between snapshots, type by type; each small pair of table versions is compared once."""
 
-    def __init__(self, workers: Workers = IN_PROCESS) -> None:
+    def __init__(self, workers: ExchangingWorkers = IN_PROCESS) -> None:
         self.workers = workers
         self._rows: dict[tuple[object, ...], pa.Table] = {}
 
     def between(self, before: View, after: View, type_id: int) -> pa.Table:
-        """`changed_rows` of one type; a type that one snapshot does not know has no rows there."""
+        """`changed_rows` of one type, for pairs that are small."""
         old, new = state_of(before, type_id), state_of(after, type_id)
         if same_state(old, new):
             return no_changes()
         key = (type_id, _place(before, old), _place(after, new))
         if key not in self._rows:
-            self._rows[key] = self._compared(before, after, type_id)
+            pair = compared_pair(before, after, type_id)
+            self._rows[key] = changed_rows(pair.before, pair.after, self.workers)
             self._rows[type_id, key[2], key[1]] = _reversed(self._rows[key])
         return self._rows[key]
 
-    def _compared(self, before: View, after: View, type_id: int) -> pa.Table:
-        old, new = type_rows(before, type_id), type_rows(after, type_id)
-        known = new or old
-        assert known is not None, "asked for a type that neither side has"
-        none = TypeRows(known.entity, None)
-        return changed_rows(old or none, new or none, self.workers)
+
+def compared_pair(before: View, after: View, type_id: int) -> ComparedPair:
+    """A type in two snapshots. One that does not know it has no rows of it; neither has where both have the same."""
+    old, new = type_rows(before, type_id), type_rows(after, type_id)
+    known = new or old
+    assert known is not None, "asked for a type that neither side has"
+    none = TypeRows(known.entity, None)
+    if same_state(state_of(before, type_id), state_of(after, type_id)):
+        return ComparedPair(none, none)
+    return ComparedPair(old or none, new or none)
 
 
 def _place(view: View, state: TableState | None) -> tuple[object, ...]:

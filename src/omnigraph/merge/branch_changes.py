@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.changes.table_diff import SAME
-from omnigraph.merge.bases import Bases, Differences, type_rows
+from omnigraph.changes.stored_rows import TypeRows
+from omnigraph.changes.table_diff import SAME, ComparedPair
+from omnigraph.merge.bases import Bases, Differences, compared_pair
 from omnigraph.tables import Table
+from omnigraph.tables.ascending import distinct
 from omnigraph.tables.fragment import OFFSET_BITS
 from omnigraph.tables.shared_fragments import fragments_by_files
 from omnigraph.views import View
@@ -32,32 +34,36 @@ class BranchChanges:
         """What a type is compared with."""
         return self.bases.views[0] if self.bases.agree_on(type_id) else self.other
 
-    def changes(self, type_id: int) -> pa.Table:
-        """Columns id, op, before (an address in the reference's table) and after (one in this branch's table)."""
-        import pyarrow.compute as pc
+    def pair(self, type_id: int) -> ComparedPair:
+        """The type as the reference and this branch have it."""
+        return compared_pair(self.reference(type_id), self.view, type_id)
 
-        rows = self._compared(type_id)
-        return rows.filter(pc.not_equal(rows.column("op"), SAME))
-
-    def address_of(self, type_id: int, addresses: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Where rows of the reference, which this branch did not change, are stored here."""
-        import numpy as np
-        import pyarrow.compute as pc
-
-        rows = self._compared(type_id)
-        same = rows.filter(pc.equal(rows.column("op"), SAME))
-        old, new = _table(self.reference(type_id), type_id), _table(self.view, type_id)
-        result = shared_addresses(old, new, addresses)
-        if same.num_rows:
-            moved = same.sort_by("before")
-            sources, places = moved.column("before").to_numpy(), moved.column("after").to_numpy()
-            spots = np.minimum(np.searchsorted(sources, addresses), len(sources) - 1)
-            result = np.where(sources[spots] == addresses, places[spots], result)
-        assert not (result == NOWHERE).any(), "a row that did not change is on every side"
-        return result
-
-    def _compared(self, type_id: int) -> pa.Table:
+    def compared(self, type_id: int) -> pa.Table:
+        """Columns id, op, before (an address in the reference's table) and after (one in this branch's table), also of rows that were
+        only stored again."""
         return self.differences.between(self.reference(type_id), self.view, type_id)
+
+
+def current_addresses(
+    reference: TypeRows, current: TypeRows, compared: pa.Table, addresses: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """Where rows of the reference, which a branch did not change, are stored on it. `compared`: what became of them and others."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    if not len(addresses):
+        return addresses
+    assert reference.table is not None, "a row stands in a table"
+    assert current.table is not None, "a row that did not change is on every side"
+    result = shared_addresses(reference.table, current.table, addresses)
+    same = compared.filter(pc.equal(compared.column("op"), SAME))
+    if same.num_rows:
+        moved = same.sort_by("before")
+        sources, places = moved.column("before").to_numpy(), moved.column("after").to_numpy()
+        spots = np.minimum(np.searchsorted(sources, addresses), len(sources) - 1)
+        result = np.where(sources[spots] == addresses, places[spots], result)
+    assert not (result == NOWHERE).any(), "a row that did not change is on every side"
+    return result
 
 
 def shared_addresses(old: Table, new: Table, addresses: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -68,17 +74,10 @@ def shared_addresses(old: Table, new: Table, addresses: np.ndarray[Any, Any]) ->
     fragments = addresses >> np.uint64(OFFSET_BITS)
     offsets = addresses & np.uint64((1 << OFFSET_BITS) - 1)
     result = np.full(len(addresses), NOWHERE, np.uint64)
-    for fragment in old.fragments:
-        twin = twins.get(fragment.files)
-        here = fragments == np.uint64(fragment.id)
-        if twin is not None and here.any():
+    files = {fragment.id: fragment.files for fragment in old.fragments}
+    for fragment in distinct(fragments).tolist():
+        twin = twins.get(files[fragment])
+        if twin is not None:
+            here = fragments == np.uint64(fragment)
             result[here] = offsets[here] | np.uint64(twin.id << OFFSET_BITS)
     return result
-
-
-def _table(view: View, type_id: int) -> Table:
-    """The table of a type that is known to have rows."""
-    stored = type_rows(view, type_id)
-    table = None if stored is None else stored.table
-    assert table is not None, "a row stands in a table"
-    return table

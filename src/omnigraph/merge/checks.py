@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from omnigraph.changes.stored_rows import TypeRows, rows_at
-from omnigraph.changes.table_diff import DELETE
 from omnigraph.errors import InputError
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.language.catalog import EdgeType, EntityType, Property
@@ -27,6 +26,8 @@ from omnigraph.rules.endpoints import DanglingCheck, EndpointCheck
 from omnigraph.rules.keys import KeyCheck
 from omnigraph.rules.uniqueness import UniqueCheck
 from omnigraph.rules.values import ValueCheck, exactness
+from omnigraph.tables.fragment import ROW_ADDRESS
+from omnigraph.tables.row_set import RowSet
 from omnigraph.values.arrow import are_among
 from omnigraph.values.types import is_rounded
 from omnigraph.views import View
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MergeOf = Callable[[EntityType], TypeMerge]
+
+ROWS_AT_ONCE = 262_144
+"""Of the columns that a rule looks at."""
 
 
 def violations(
@@ -63,24 +67,21 @@ def violations(
     return sorted(conflicts, key=lambda conflict: conflict.order)
 
 
-def rounded(own: View, side: BranchChanges, moved: Iterable[EntityType], merge_of: MergeOf) -> list[MergeConflict]:
+def rounded(own: View, moved: Iterable[EntityType], merge_of: MergeOf) -> list[MergeConflict]:
     """Numbers that one branch brings and that the merged schema cannot hold as they are. `own` is the head of the branch under its
     own schema, `moved` the types that it changed, and `merge_of` puts its rows on the other branch."""
-    import pyarrow.compute as pc
-
     conflicts: list[MergeConflict] = []
     for entity in moved:
         stored = type_rows(own, entity.id)
         if stored is None:
             continue
         for before, after in _rounded_properties(stored.entity, entity):
-            changes = side.changes(entity.id)
-            brought = changes.filter(pc.is_in(changes.column("id"), put_rows(merge_of(entity), []).column("id")))
-            addresses = brought.column("after").drop_null().to_numpy()
-            rows = columns_at(stored, addresses, stored.entity, ["id", before.name]).rename_columns(["id", after.name])
+            merge = merge_of(entity)
             check = exactness(replace(entity, properties={after.name: replace(after, type=before.type)}), after.name)
-            for violation in check.find(_KnownRows(rows), complete=True):
-                conflicts.append(MergeConflict.of_violation(entity, check.error(violation)))
+            for addresses in (*merge.puts.pieces(ROWS_AT_ONCE), *merge.combined_from.pieces(ROWS_AT_ONCE)):
+                rows = columns_at(stored, addresses, stored.entity, ["id", before.name])
+                for violation in check.find(_KnownRows(rows.rename_columns(["id", after.name])), complete=True):
+                    conflicts.append(MergeConflict.of_violation(entity, check.error(violation)))
     return conflicts
 
 
@@ -114,35 +115,36 @@ class MergedRows:
     def can_break(self) -> bool:
         """Ids are settled by the row rule; an edge can be left without its node only where nodes went."""
         if isinstance(self.check, DanglingCheck):
-            return bool(self.merge(f"node:{self.check.node}").gone)
+            return len(self.merge(f"node:{self.check.node}").gone) > 0
         return not isinstance(self.check, KeyCheck)
 
     def merge(self, table: str) -> TypeMerge:
         return self._merge_of(self.current.view.entity(table))
 
     def all(self, need: Need) -> pa.Table:
-        import pyarrow as pa
+        return self._all(need, None)
 
+    def _all(self, need: Need, met: pa.Array | None) -> pa.Table:
+        """The rows that come or go; with `met`, those that have one of these values."""
         merge = self.merge(need.table)
         if need.state != "lost":
-            return put_rows(merge, need.columns)
+            return put_rows(merge, need.columns, need.by, met)
         if need.columns == ("id",):
-            return pa.table({"id": pa.array(sorted(merge.gone), pa.utf8())})
-        if merge.current.table is None:
-            return put_rows(merge, need.columns).slice(0, 0)
-        return rows_at(merge.current.table, merge.removes, list(need.columns)).select(list(need.columns))
+            return rows_in(merge.current, merge.gone, ["id"]).sort_by("id")
+        return rows_in(merge.current, merge.removes, need.columns, need.by, met)
 
     def matching(self, need: Need, values: pa.Array) -> pa.Table:
         import pyarrow as pa
 
+        merge = self.merge(need.table)
         if need.state == "new":
-            return put_rows(self.merge(need.table), need.columns)
+            return put_rows(merge, need.columns)
         if need.by == ("id",):
             return pa.table({"id": self._present(need.table, values)})
-        staying = _without(self._holders(need, values), self.merge(need.table).superseded)
+        staying = _without(self._holders(need, values), merge.removes)
         if need.state == "staying":
             return staying
-        new = put_rows(self.merge(need.table), need.columns)
+        new = put_rows(merge, need.columns)
         return pa.concat_tables([new, staying.select(new.schema.names).cast(new.schema)])
 
     def _present(self, table: str, ids: pa.Array) -> pa.Array:
@@ -151,15 +153,14 @@ class MergedRows:
         import pyarrow.compute as pc
 
         merge = self.merge(table)
-        present = (
-            set(lookup(self.current, merge.entity, "id", ids.to_pylist(), []).column("id").to_pylist()) - merge.gone
-        )
-        present |= set(put_rows(merge, ["id"]).column("id").to_pylist())
-        return ids.filter(pc.is_in(ids, pa.array(sorted(present), pa.utf8())))
+        known = lookup(merge.current, "id", ids.to_pylist(), [])
+        present = _without(known, merge.gone).column("id").combine_chunks()
+        put = put_rows(merge, ["id"], ("id",), ids).column("id").combine_chunks()
+        return ids.filter(pc.is_in(ids, pa.concat_arrays([present.cast(pa.utf8()), put.cast(pa.utf8())])))
 
     def _holders(self, need: Need, values: pa.Array) -> pa.Table:
-        """Rows of the current branch that have one of these values."""
-        return lookup(self.current, self.current.view.entity(need.table), need.by[0], values.to_pylist(), need.columns)
+        """Rows of the current branch that have one of these values, with their addresses."""
+        return lookup(self.merge(need.table).current, need.by[0], values.to_pylist(), need.columns)
 
 
 class SharedSchemaRows(MergedRows):
@@ -174,7 +175,7 @@ class SharedSchemaRows(MergedRows):
             case ValueCheck(entity) | UniqueCheck(entity):
                 return entity.id in self._current_moved
             case EndpointCheck(_, _, node):
-                return bool(self._lost(f"node:{node}"))
+                return len(self._lost(f"node:{node}")) > 0
             case DanglingCheck(edge):
                 return edge.id in self._current_moved and super().can_break()
             case CardinalityCheck(edge):
@@ -183,12 +184,9 @@ class SharedSchemaRows(MergedRows):
         return super().can_break()
 
     def all(self, need: Need) -> pa.Table:
-
         if isinstance(self.check, ValueCheck):
             return self.merge(need.table).combined.select(list(need.columns))
-        rows = super().all(need)
-        met = self._met(need)
-        return rows if met is None else rows.filter(are_among(rows.column(need.by[0]), met))
+        return self._all(need, self._met(need))
 
     def _met(self, need: Need) -> pa.Array | None:
         """The values with which an incoming row can meet one of the current branch; None: any."""
@@ -200,14 +198,13 @@ class SharedSchemaRows(MergedRows):
                 changed = self._changed_rows(entity, fields).column(fields[0]).combine_chunks()
                 return pa.concat_arrays([changed.cast(combined.type), combined])
             case CardinalityCheck(edge):
-                return pa.array(sorted(self._touched_sources(edge)), pa.utf8())
+                return self._touched_sources(edge)
         return None
 
     def _present(self, table: str, ids: pa.Array) -> pa.Array:
-        import pyarrow as pa
         import pyarrow.compute as pc
 
-        return ids.filter(pc.invert(pc.is_in(ids, pa.array(sorted(self._lost(table)), pa.utf8()))))
+        return ids.filter(pc.invert(pc.is_in(ids, self._lost(table))))
 
     def _holders(self, need: Need, values: pa.Array) -> pa.Table:
         is_pair = isinstance(self.check, UniqueCheck) and len(self.check.fields) > 1
@@ -217,47 +214,64 @@ class SharedSchemaRows(MergedRows):
         return self._changed_rows(self.current.view.entity(need.table), need.columns)
 
     def _changed_rows(self, entity: EntityType, names: Sequence[str]) -> pa.Table:
-        """Rows that the current branch inserted or updated."""
-        changes = self.current.changes(entity.id)
-        stored = type_rows(self.current.view, entity.id)
-        assert stored is not None
-        return columns_at(stored, changes.column("after").drop_null().to_numpy(), entity, ["id", *names])
+        """Rows that the current branch inserted or updated, with their addresses."""
+        merge = self.merge(entity.table_key)
+        return rows_in(merge.current, merge.changed, ["id", *names, ROW_ADDRESS])
 
-    def _lost(self, table: str) -> set[str]:
+    def _lost(self, table: str) -> pa.Array:
         """Nodes that one of the sides removed."""
-        import pyarrow.compute as pc
-
         merge = self.merge(table)
-        changes = self.current.changes(merge.entity.id)
-        deleted = changes.filter(pc.equal(changes.column("op"), DELETE)).column("id").to_pylist()
-        return (set(deleted) - merge.restored) | merge.gone
+        return _texts(rows_in(merge.reference, merge.lost, ["id"]), rows_in(merge.current, merge.gone, ["id"]))
 
-    def _touched_sources(self, edge: EdgeType) -> set[str]:
+    def _touched_sources(self, edge: EdgeType) -> pa.Array:
         """Sources whose edges the current branch changed or, where there is a minimum, that it changed themselves."""
+        touched = self._touched(edge, "src")
+        if not edge.min_out:
+            return _texts(*touched)
+        return _texts(*touched, *self._touched(self.current.view.catalog.nodes[edge.source], "id"))
 
-        changes = self.current.changes(edge.id)
-        touched = set(self._changed_rows(edge, ["src"]).column("src").to_pylist())
-        stored = type_rows(self.current.reference(edge.id), edge.id)
-        before = changes.column("before").drop_null()
-        if stored is not None and stored.table is not None and len(before):
-            touched |= set(rows_at(stored.table, before.to_numpy(), ["src"]).column("src").to_pylist())
-        if edge.min_out:
-            touched |= set(
-                self.current.changes(self.current.view.catalog.nodes[edge.source].id).column("id").to_pylist()
-            )
-        return touched
+    def _touched(self, entity: EntityType, name: str) -> tuple[pa.Table, pa.Table]:
+        """A column of the rows that the current branch changed, as they are and as they were."""
+        merge = self.merge(entity.table_key)
+        return rows_in(merge.current, merge.changed, [name]), rows_in(merge.reference, merge.changed_before, [name])
 
 
 # ---------------------------------------------------------------- rows
 
 
-def put_rows(merge: TypeMerge, names: Sequence[str]) -> pa.Table:
-    """The rows a merge puts, with their id and these columns."""
+def put_rows(merge: TypeMerge, names: Sequence[str], by: Sequence[str] = (), met: pa.Array | None = None) -> pa.Table:
+    """The rows a merge puts, with their id and these columns; with `met`, those that have one of these values in the column `by`."""
     import pyarrow as pa
 
-    rows = columns_at(merge.incoming, merge.puts, merge.entity, ["id", *names])
+    rows = rows_in(merge.incoming, merge.puts, ["id", *names], by, met)
     combined = merge.combined.select(rows.schema.names)
+    if met is not None:
+        combined = combined.filter(are_among(combined.column(by[0]), met))
     return pa.concat_tables([rows.cast(combined.schema), combined])
+
+
+def rows_in(
+    stored: TypeRows, rows: RowSet, names: Sequence[str], by: Sequence[str] = (), met: pa.Array | None = None
+) -> pa.Table:
+    """The named columns of the rows of a set; with `met`, of those that have one of these values in the column `by`. However many there
+    are, only these are held."""
+    import numpy as np
+    import pyarrow as pa
+
+    wanted = list(dict.fromkeys(names))
+    pieces = [columns_at(stored, np.zeros(0, np.uint64), stored.entity, wanted)]
+    for addresses in rows.pieces(ROWS_AT_ONCE):
+        piece = columns_at(stored, addresses, stored.entity, wanted)
+        pieces.append(piece if met is None else piece.filter(are_among(piece.column(by[0]), met)))
+    return pa.concat_tables(pieces)
+
+
+def _texts(*tables: pa.Table) -> pa.Array:
+    """The values of columns of texts."""
+    import pyarrow as pa
+
+    chunks = [chunk.cast(pa.utf8()) for table in tables for chunk in table.column(0).chunks]
+    return pa.concat_arrays([pa.array([], pa.utf8()), *chunks])
 
 
 def columns_at(
@@ -266,23 +280,27 @@ def columns_at(
     """The named columns of rows, by address."""
     wanted = list(dict.fromkeys(names))
     if stored.table is None:
-        return arrow_schema(entity).empty_table().select(wanted)
-    return rows_at(stored.table, addresses, wanted).select(wanted)
+        return _nothing(entity, wanted)
+    return rows_at(stored.table, addresses, [name for name in wanted if name != ROW_ADDRESS]).select(wanted)
 
 
-def lookup(
-    side: BranchChanges, entity: EntityType, column: str, values: Sequence[object], names: Sequence[str]
-) -> pa.Table:
-    """Rows of a side with these values in a column: id and the named columns."""
-    stored = type_rows(side.view, entity.id)
+def lookup(stored: TypeRows, column: str, values: Sequence[object], names: Sequence[str]) -> pa.Table:
+    """Rows of a side with these values in a column: id, the named columns, and the addresses."""
     wanted = list(dict.fromkeys(["id", *names]))
-    if stored is None or stored.table is None:
-        return arrow_schema(entity).empty_table().select(wanted)
-    return stored.table.lookup(column, values, wanted)
+    if stored.table is None:
+        return _nothing(stored.entity, [*wanted, ROW_ADDRESS])
+    return stored.table.lookup(column, values, wanted, with_address=True)
 
 
-def _without(rows: pa.Table, ids: Iterable[str]) -> pa.Table:
+def _nothing(entity: EntityType, names: Sequence[str]) -> pa.Table:
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    return rows.filter(pc.invert(pc.is_in(rows.column("id"), pa.array(list(ids), pa.utf8()))))
+    return arrow_schema(entity).append(pa.field(ROW_ADDRESS, pa.uint64())).empty_table().select(names)
+
+
+def _without(rows: pa.Table, gone: RowSet) -> pa.Table:
+    """Rows that are not among these, without their addresses."""
+    import pyarrow as pa
+
+    left = rows.filter(pa.array(~gone.contains(rows.column(ROW_ADDRESS).to_numpy())))
+    return left.drop_columns([ROW_ADDRESS])

@@ -66,7 +66,7 @@ from omnigraph.merge.type_merge import MergeRule, TypeMerge, merge_type
 from omnigraph.records.rows import Row
 from omnigraph.tables import Staged
 from omnigraph.views import Repository, View, encode_catalog
-from omnigraph.workers import IN_PROCESS, Workers
+from omnigraph.workers import IN_PROCESS, ExchangingWorkers
 from omnigraph.write.publishing import publish
 
 MAX_ATTEMPTS = 32
@@ -86,7 +86,7 @@ def merge_branches(
     message: str | None = None,
     resolutions: Sequence[Resolution] = (),
     expect: Expected | None = None,
-    workers: Workers = IN_PROCESS,
+    workers: ExchangingWorkers = IN_PROCESS,
 ) -> MergeResult:
     """Merge the head that `source` has now. A commit that gets to the target first is merged with, not overwritten, unless
     `expect` says at which commits the two branches have to be."""
@@ -357,7 +357,7 @@ class MergeAttempt:
         only_of_both = self.source_view.snapshot.schema == self.target_view.snapshot.schema and not self._states
         broken = {
             *violations(self.moved, self.current, self.target_moved, self._merge_of, same_schema=only_of_both),
-            *rounded(self.source_view, self.incoming, self.moved, self._merge_of),
+            *rounded(self.source_view, self.moved, self._merge_of),
         }
         if self.schema.has_rules_beyond(self.target_view.catalog):
             broken |= {*self._broken_by_target()}
@@ -376,7 +376,7 @@ class MergeAttempt:
 
         moved = self._moved_types(self.current, self.incoming)
         broken = violations(moved, self.incoming, frozenset(), merge_of, same_schema=False)
-        return broken + rounded(self.target_view, self.current, moved, merge_of)
+        return broken + rounded(self.target_view, moved, merge_of)
 
     def _with_values(self, conflicts: list[MergeConflict]) -> Iterator[MergeConflict]:
         """Broken rules with what each side has of the properties concerned."""

@@ -5,7 +5,7 @@ The merged whole is checked afterwards, like any other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -79,21 +79,25 @@ def put_over(merge: TypeMerge, states: Mapping[str, Row | None]) -> TypeMerge:
     import pyarrow.compute as pc
 
     ids = frozenset(states)
-    current, incoming = (_rows(side.table, ids) for side in (merge.current, merge.incoming))
+    current, incoming, reference = (_rows(side.table, ids) for side in (merge.current, merge.incoming, merge.reference))
     changed = {id: row for id, row in states.items() if row != current.get(id, (0, None))[1]}
-    written = [row for row in changed.values() if row is not None]
+    written = {id: row for id, row in changed.items() if row is not None}
     own = pc.is_in(merge.combined.column("id"), value_set=pa.array(sorted(ids), pa.utf8()))
-    superseded = [current[id][0] for id in changed if id in current]
+    here, there = _places(current, ids), _places(incoming, ids)
+    brought = there[merge.brought.contains(there)]
     return replace(
         merge,
-        puts=_without(merge.puts, incoming),
+        puts=merge.puts.without(there),
         combined=pa.concat_tables(
-            [merge.combined.filter(pc.invert(own)), pa.Table.from_pylist(written, open_schema(merge.entity))]
+            [
+                merge.combined.filter(pc.invert(own)),
+                pa.Table.from_pylist(list(written.values()), open_schema(merge.entity)),
+            ]
         ),
-        removes=np.concatenate([_without(merge.removes, current), np.asarray(superseded, np.uint64)]),
-        gone=(merge.gone - ids) | {id for id, row in changed.items() if row is None},
-        replaced=(merge.replaced - ids) | {id for id, row in changed.items() if row is not None and id in current},
-        restored=(merge.restored - ids) | {id for id, row in changed.items() if row is not None and id not in current},
+        combined_from=merge.combined_from.without(there).with_(np.intersect1d(brought, _places(incoming, written))),
+        removes=merge.removes.without(here).with_(_places(current, changed)),
+        gone=merge.gone.without(here).with_(_places(current, changed.keys() - written.keys())),
+        lost=merge.lost.without(_places(reference, written.keys() - current.keys())),
         counts=_counted(merge, ids, changed, current, incoming),
         conflicts=tuple(conflict for conflict in merge.conflicts if conflict.entity_id not in ids),
     )
@@ -110,22 +114,24 @@ def _rows(table: Table | None, ids: frozenset[str]) -> Placed:
     return {row["id"]: (row.pop(ROW_ADDRESS), row) for row in rows}
 
 
-def _without(addresses: np.ndarray[Any, Any], rows: Placed) -> np.ndarray[Any, Any]:
+def _places(rows: Placed, ids: Iterable[str]) -> np.ndarray[Any, Any]:
+    """The addresses of those of these entities that are there."""
     import numpy as np
 
-    return addresses[~np.isin(addresses, np.asarray([address for address, _ in rows.values()], np.uint64))]
+    return np.array([rows[id][0] for id in ids if id in rows], np.uint64)
 
 
 def _counted(
     merge: TypeMerge, ids: frozenset[str], changed: Mapping[str, Row | None], current: Placed, incoming: Placed
 ) -> MergeCounts:
     """What the target gets, with these entities counted by what becomes of them."""
-    puts = frozenset(merge.puts.tolist())
     inserted, updated, deleted = merge.counts
-    for id in ids:
-        inserted -= id not in current and id in incoming and incoming[id][0] in puts
-        updated -= id in merge.replaced
-        deleted -= id in merge.gone
+    put = _places(incoming, ids - current.keys())
+    here = _places(current, ids)
+    vanished = int(merge.gone.contains(here).sum())
+    inserted -= int(merge.puts.contains(put).sum())
+    updated -= int(merge.removes.contains(here).sum()) - vanished
+    deleted -= vanished
     for id, row in changed.items():
         inserted += id not in current
         updated += id in current and row is not None

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.changes.stored_rows import chunk_rows, rows_at
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.merge.type_merge import TypeMerge
-from omnigraph.tables import Fragment, Staged, Table, Tables
-from omnigraph.tables.fragment import OFFSET_BITS
+from omnigraph.tables import Staged, Table, Tables
 from omnigraph.tables.shared_fragments import fragments_by_files
-from omnigraph.tables.staging import adopted, stored_rows
+from omnigraph.tables.staging import TrimmedFragment, adopted, stored_rows
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
 
 ADOPT_FRACTION = 2
@@ -26,69 +24,58 @@ ADOPT_FRACTION = 2
 
 def stage_merge(tables: Tables, current: Table, merge: TypeMerge) -> list[Staged]:
     """The current table with the merge applied: the last of the versions returned. All of them must be made durable."""
-    whole, left = _adoptable(current, merge)
-    rows = _written(merge, left)
-    fragments = (
-        () if merge.incoming.table is None else adopted(merge.incoming.table, [fragment.id for fragment in whole])
-    )
-    first = tables.stage(current, rows=rows, fragments=fragments, remove=merge.removes.tolist(), fold=False)
+    whole = _adoptable(current, merge)
+    rows = _written(merge, whole)
+    fragments = () if merge.incoming.table is None else adopted(merge.incoming.table, sorted(whole))
+    trimmed = [tables.delete_rows(current, fragment, offsets) for fragment, offsets in merge.removes.by_fragment()]
+    first = tables.stage(current, rows=rows, fragments=fragments, trimmed=trimmed, fold=False)
     merged = tables.open(first.path, first.version, layout=current.layout)
-    unwanted = _unwanted(merged, whole)
+    unwanted = list(_unwanted(tables, merged, merge, whole))
     if not unwanted:
         return [first]
-    return [first, tables.stage(merged, remove=unwanted, fold=False)]
+    return [first, tables.stage(merged, trimmed=unwanted, fold=False)]
 
 
-def _adoptable(current: Table, merge: TypeMerge) -> tuple[dict[Fragment, np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
-    """Incoming fragments to adopt, with the offsets wanted of each; and the addresses of the rows that are left to write."""
-    import numpy as np
-
+def _adoptable(current: Table, merge: TypeMerge) -> frozenset[int]:
+    """Incoming fragments to adopt."""
     incoming = merge.incoming.table
     if incoming is None or incoming.path != current.path:
-        return {}, merge.puts
+        return frozenset()
     known = {fragment.files for fragment in current.fragments}
     whole = stored_rows(incoming)
-    owners = merge.puts >> np.uint64(OFFSET_BITS)
-    taken: dict[Fragment, np.ndarray[Any, Any]] = {}
-    left = np.ones(len(merge.puts), bool)
-    for fragment in incoming.fragments:
-        mine = owners == np.uint64(fragment.id)
-        count = int(mine.sum())
-        is_stored = fragment.id in whole
-        if count and is_stored and fragment.files not in known and count * ADOPT_FRACTION >= whole[fragment.id]:
-            taken[fragment] = merge.puts[mine] & np.uint64((1 << OFFSET_BITS) - 1)
-            left &= ~mine
-    return taken, merge.puts[left]
+    new = {fragment.id for fragment in incoming.fragments if fragment.files not in known and fragment.id in whole}
+    return frozenset(
+        fragment
+        for fragment, offsets in merge.puts.by_fragment()
+        if fragment in new and len(offsets) * ADOPT_FRACTION >= whole[fragment]
+    )
 
 
-def _unwanted(table: Table, taken: dict[Fragment, np.ndarray[Any, Any]]) -> list[int]:
-    """Addresses of rows that came with adopted fragments and are not wanted (an adopted fragment has no deletions yet)."""
+def _unwanted(tables: Tables, table: Table, merge: TypeMerge, taken: frozenset[int]) -> Iterator[TrimmedFragment]:
+    """Adopted fragments without the rows that are not wanted (an adopted fragment has no deletions yet)."""
     import numpy as np
 
     here = fragments_by_files(table)
-    unwanted: list[int] = []
-    for fragment, offsets in taken.items():
-        twin = here[fragment.files]
-        if len(offsets) < twin.rows:
-            rest = np.setdiff1d(np.arange(twin.rows, dtype=np.uint64), offsets, assume_unique=True)
-            unwanted.extend((rest | np.uint64(twin.id << OFFSET_BITS)).tolist())
-    return unwanted
+    files = {} if merge.incoming.table is None else {held.id: held.files for held in merge.incoming.table.fragments}
+    for fragment, offsets in merge.puts.by_fragment():
+        if fragment in taken and len(offsets) < (twin := here[files[fragment]]).rows:
+            rest = np.setdiff1d(np.arange(twin.rows, dtype=np.uint32), offsets, assume_unique=True)
+            yield tables.delete_rows(table, twin.id, rest)
 
 
-def _written(merge: TypeMerge, addresses: np.ndarray[Any, Any]) -> pa.RecordBatchReader | None:
+def _written(merge: TypeMerge, taken: frozenset[int]) -> pa.RecordBatchReader | None:
     """The rows to write, in bounded pieces; None when there are none."""
     import pyarrow as pa
 
-    if not len(addresses) and not merge.combined.num_rows:
+    left = merge.puts.without_fragments(taken)
+    if not len(left) and not merge.combined.num_rows:
         return None
     schema = arrow_schema(merge.entity)
 
     def batches() -> Iterator[Any]:
-        step = chunk_rows(merge.incoming.table)
-        ordered = sorted(addresses.tolist())
-        for start in range(0, len(ordered), step):
+        for addresses in left.pieces(chunk_rows(merge.incoming.table)):
             assert merge.incoming.table is not None
-            rows = rows_at(merge.incoming.table, ordered[start : start + step], None)
+            rows = rows_at(merge.incoming.table, addresses, None)
             yield from rows.select(schema.names).cast(schema).to_batches()
         yield from merge.combined.cast(schema).to_batches()
 

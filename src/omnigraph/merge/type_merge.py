@@ -3,21 +3,25 @@ rows of that table go.
 
 The current branch is the one on whose tables the result is built: the target, unless the source alone changed the
 schema. Only entities that both branches changed have their rows read here; the rest is decided by ids and addresses.
+
+Where many ids differ they are cut into buckets. A task decides about one bucket, and the driver keeps sets of addresses: rows taken,
+rows that go, and those that the rules ask about. Only conflicts, and rows with values of both branches, are held as they are.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from omnigraph.changes.diff import really_changed
 from omnigraph.changes.stored_rows import TypeRows, chunk_rows, typed_rows_at
-from omnigraph.changes.table_diff import DELETE, INSERT, UPDATE
+from omnigraph.changes.table_diff import DELETE, INSERT, UPDATE, ComparedPair, ids_by_source, in_buckets
 from omnigraph.language.catalog import EntityType
 from omnigraph.language.schema.merging import Strategy
 from omnigraph.merge.bases import type_rows
-from omnigraph.merge.branch_changes import BranchChanges
+from omnigraph.merge.branch_changes import BranchChanges, current_addresses
 from omnigraph.merge.conflicts import MergeConflict, divergence
 from omnigraph.merge.origins import Origins
 from omnigraph.merge.three_way import (
@@ -31,11 +35,18 @@ from omnigraph.merge.three_way import (
     open_schema,
 )
 from omnigraph.merge.virtual_base import VirtualBase
+from omnigraph.tables.row_set import RowSet
+from omnigraph.values.arrow import are_among
 from omnigraph.views import View
+from omnigraph.workers import IN_PROCESS, ExchangingWorkers
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+
+
+ADDRESSES = ("puts", "combined_from", "removes", "gone", "brought", "changed", "changed_before", "lost")
+"""The sets of a merge."""
 
 
 @dataclass(frozen=True)
@@ -60,29 +71,44 @@ class MergeCounts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TypeMerge:
-    """What the incoming branch brings to one type of the current one.
+class MergedSides:
+    """One type on the sides of a merge. Can travel to a worker. `reference` is what the current branch is compared with, `base` the
+    type where the branches parted."""
 
-    `puts` are addresses of incoming rows taken as they are, `combined` new rows made of both branches' values, `removes`
-    addresses of current rows that go. `gone` are the ids that vanish, `replaced` those that get another row, `restored`
-    those that the current branch had deleted. `counts` is what the target gets, whichever branch is current.
+    entity: EntityType
+    incoming: TypeRows
+    current: TypeRows
+    reference: TypeRows
+    base: TypeRows
+    rule: MergeRule
+
+
+@dataclass(frozen=True)
+class TypeMerge:
+    """What the incoming branch brings to one type of the current one, in sets of addresses: it stays small however much changed.
+
+    `puts` are incoming rows taken as they are, `combined` new rows made of both branches' values (`combined_from`: the incoming ones
+    of these), `removes` current rows that go, `gone` those of them that no other takes the place of. `brought` are all rows
+    that the incoming branch inserted or updated, `changed` all that the current one did, `changed_before` rows of the
+    reference that the current one updated or deleted, `lost` those of them that it deleted and the merge does not bring back.
+    `counts` is what the target gets, whichever branch is current.
     """
 
     entity: EntityType
     incoming: TypeRows
     current: TypeRows
-    puts: np.ndarray[Any, Any]
+    reference: TypeRows
+    puts: RowSet
     combined: pa.Table
-    removes: np.ndarray[Any, Any]
-    gone: frozenset[str]
-    replaced: frozenset[str]
-    restored: frozenset[str]
+    combined_from: RowSet
+    removes: RowSet
+    gone: RowSet
+    brought: RowSet
+    changed: RowSet
+    changed_before: RowSet
+    lost: RowSet
     counts: MergeCounts
     conflicts: tuple[MergeConflict, ...] = ()
-
-    @property
-    def superseded(self) -> frozenset[str]:
-        return self.gone | self.replaced
 
     @property
     def is_empty(self) -> bool:
@@ -91,32 +117,139 @@ class TypeMerge:
 
 def merge_type(incoming: BranchChanges, current: BranchChanges, entity: EntityType, rule: MergeRule) -> TypeMerge:
     """`entity` is the type as the current branch's schema has it."""
-    import numpy as np
-    import pyarrow as pa
+    sides = MergedSides(
+        entity,
+        _stored(incoming.view, entity),
+        _stored(current.view, entity),
+        _stored(current.reference(entity.id), entity),
+        _stored(incoming.bases.views[0], entity),
+        rule,
+    )
+    whole = _Whole(sides)
+    for decisions in _decisions(incoming, current, sides):
+        whole.add(decisions)
+    return whole.result()
+
+
+def _stored(view: View, entity: EntityType) -> TypeRows:
+    return type_rows(view, entity.id) or TypeRows(entity, None)
+
+
+def _decisions(incoming: BranchChanges, current: BranchChanges, sides: MergedSides) -> Iterator[Decisions]:
+    """All at once where few ids differ; else bucket by bucket, by tasks."""
+    type_id, workers = sides.entity.id, incoming.differences.workers
+    pairs = incoming.pair(type_id), current.pair(type_id)
+    crossed = None if incoming.bases.agree_on(type_id) else CrossedBases(incoming, sides.entity)
+    if all(pair.is_small for pair in pairs):
+        yield decided_changes(sides, incoming.compared(type_id), current.compared(type_id), crossed, workers)
+    else:
+        # Bases that disagree are merged from the history, which is not taken to workers.
+        chosen = workers if crossed is None else IN_PROCESS
+        yield from in_buckets("merge", pairs, _DecidedBucket(sides, *pairs, crossed), chosen)
+
+
+class CrossedBases:
+    """The base rows of a type on which merges that crossed do not agree."""
+
+    def __init__(self, incoming: BranchChanges, entity: EntityType) -> None:
+        repository = incoming.view.repository
+        self._virtual = VirtualBase(repository, incoming.bases.commits, entity)
+        self._origins = Origins(repository, incoming.bases, entity)
+
+    def rows(self, ids: pa.Array) -> BaseRows:
+        return self._origins.settled(self._virtual.rows(ids))
+
+
+@dataclass(frozen=True)
+class _DecidedBucket:
+    sides: MergedSides
+    incoming: ComparedPair
+    current: ComparedPair
+    crossed: CrossedBases | None
+
+    def __call__(self, bucket: int, pieces: Iterable[tuple[int, Any]]) -> Decisions:
+        gone_there, come_there, gone_here, come_here = ids_by_source(pieces, 4)
+        brought = self.incoming.joined(gone_there, come_there)
+        return decided_changes(self.sides, brought, self.current.joined(gone_here, come_here), self.crossed)
+
+
+@dataclass
+class _Whole:
+    """The decisions about a type, put together."""
+
+    sides: MergedSides
+    rows: dict[str, RowSet] = field(default_factory=lambda: {name: RowSet() for name in ADDRESSES})
+    combined: list[pa.Table] = field(default_factory=list)
+    counts: list[MergeCounts] = field(default_factory=lambda: [MergeCounts(0, 0, 0)])
+    conflicts: list[MergeConflict] = field(default_factory=list)
+
+    def add(self, decisions: Decisions) -> None:
+        for name, addresses in decisions.rows.items():
+            self.rows[name].add(addresses)
+        self.combined.append(decisions.combined)
+        self.counts.append(decisions.counts)
+        self.conflicts += decisions.conflicts
+
+    def result(self) -> TypeMerge:
+        import pyarrow as pa
+
+        sides = self.sides
+        return TypeMerge(
+            entity=sides.entity,
+            incoming=sides.incoming,
+            current=sides.current,
+            reference=sides.reference,
+            combined=pa.concat_tables([open_schema(sides.entity).empty_table(), *self.combined]),
+            counts=MergeCounts(*map(sum, zip(*self.counts, strict=True))),
+            conflicts=tuple(self.conflicts),
+            **self.rows,
+        )
+
+
+# ---------------------------------------------------------------- some of the entities
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What becomes of some entities of a type: see `TypeMerge`."""
+
+    rows: Mapping[str, np.ndarray[Any, Any]]
+    combined: pa.Table
+    counts: MergeCounts
+    conflicts: list[MergeConflict]
+
+
+def decided_changes(
+    sides: MergedSides,
+    compared_incoming: pa.Table,
+    compared_current: pa.Table,
+    crossed: CrossedBases | None = None,
+    workers: ExchangingWorkers = IN_PROCESS,
+) -> Decisions:
+    """What becomes of the entities that either branch changed or stored again."""
     import pyarrow.compute as pc
 
-    brought, kept = incoming.changes(entity.id), current.changes(entity.id)
+    rule, outcome = sides.rule, _Outcome()
+    brought, kept = really_changed(compared_incoming), really_changed(compared_current)
     alone = _alone(brought, kept)
-    places = brought.select(["id", "before", "after"]).rename_columns(["id", "before", rule.incoming])
-    places = places.join(kept.select(["id", "after"]).rename_columns(["id", rule.current]), "id", join_type="inner")
-    outcome = _Outcome()
-    for chunk, decided in _decisions(incoming, current, entity, places, rule):
-        outcome.add(chunk, decided, rule)
     op = alone.column("op")
-    puts = alone.filter(pc.not_equal(op, DELETE)).column("after").to_numpy()
-    return TypeMerge(
-        entity=entity,
-        incoming=_stored(incoming.view, entity),
-        current=_stored(current.view, entity),
-        puts=np.concatenate([puts, np.asarray(outcome.puts, np.uint64)]),
-        combined=pa.concat_tables([open_schema(entity).empty_table(), *outcome.combined]),
-        removes=np.concatenate([_replaced_rows(current, entity, alone), np.asarray(outcome.removes, np.uint64)]),
-        gone=frozenset([*alone.filter(pc.equal(op, DELETE)).column("id").to_pylist(), *outcome.gone]),
-        replaced=frozenset([*alone.filter(pc.equal(op, UPDATE)).column("id").to_pylist(), *outcome.replaced]),
-        restored=frozenset(outcome.restored),
-        counts=outcome.counts(_alone(kept, brought) if rule.current == "theirs" else alone),
-        conflicts=tuple(outcome.conflicts),
+    outcome.put("puts", alone.filter(pc.not_equal(op, DELETE)).column("after"))
+    before = alone.filter(pc.not_equal(op, INSERT)).select(["op", "before"])
+    places = current_addresses(sides.reference, sides.current, compared_current, before.column("before").to_numpy())
+    outcome.put("removes", places)
+    outcome.put("gone", places[before.column("op").to_numpy() == DELETE])
+    contested = brought.select(["id", "before", "after"]).rename_columns(["id", "before", rule.incoming])
+    contested = contested.join(
+        kept.select(["id", "after"]).rename_columns(["id", rule.current]), "id", join_type="inner"
     )
+    for chunk, decided in _decided(sides, contested, crossed, workers):
+        outcome.add(chunk, decided, rule)
+    outcome.put("brought", brought.column("after"))
+    outcome.put("changed", kept.column("after"))
+    outcome.put("changed_before", kept.column("before"))
+    deleted = kept.filter(pc.equal(kept.column("op"), DELETE))
+    outcome.put("lost", deleted.filter(pc.invert(are_among(deleted.column("id"), outcome.restored()))).column("before"))
+    return outcome.decisions(sides.entity, _alone(kept, brought) if rule.current == "theirs" else alone)
 
 
 def _alone(changes: pa.Table, others: pa.Table) -> pa.Table:
@@ -124,22 +257,6 @@ def _alone(changes: pa.Table, others: pa.Table) -> pa.Table:
     import pyarrow.compute as pc
 
     return changes.filter(pc.invert(pc.is_in(changes.column("id"), others.column("id").combine_chunks())))
-
-
-def _stored(view: View, entity: EntityType) -> TypeRows:
-    return type_rows(view, entity.id) or TypeRows(entity, None)
-
-
-def _replaced_rows(current: BranchChanges, entity: EntityType, alone: pa.Table) -> np.ndarray[Any, Any]:
-    """Current addresses of the rows that only the incoming branch changed or deleted."""
-    import numpy as np
-    import pyarrow.compute as pc
-
-    changed = alone.filter(pc.not_equal(alone.column("op"), INSERT)).column("before").to_numpy()
-    return current.address_of(entity.id, changed) if len(changed) else np.zeros(0, np.uint64)
-
-
-# ---------------------------------------------------------------- entities that both branches changed
 
 
 @dataclass(frozen=True)
@@ -165,22 +282,22 @@ class Decided:
     conflicts: list[MergeConflict]
 
 
-def _decisions(
-    incoming: BranchChanges, current: BranchChanges, entity: EntityType, places: pa.Table, rule: MergeRule
+def _decided(
+    sides: MergedSides, places: pa.Table, crossed: CrossedBases | None, workers: ExchangingWorkers
 ) -> Iterator[tuple[pa.Table, Decided]]:
-    sides = {rule.incoming: _stored(incoming.view, entity), rule.current: _stored(current.view, entity)}
-    before = _stored(incoming.bases.views[0], entity)
-    step = chunk_rows(sides["ours"].table, sides["theirs"].table)
+    rule = sides.rule
+    by_role = {rule.incoming: sides.incoming, rule.current: sides.current}
+    step = chunk_rows(by_role["ours"].table, by_role["theirs"].table)
     chunks = [places.slice(start, step) for start in range(0, places.num_rows, step)]
-    if incoming.bases.agree_on(entity.id):
-        tasks = [Contested(entity, before, **sides, rule=rule, places=chunk, base=None) for chunk in chunks]
-        yield from zip(chunks, incoming.differences.workers.map("decide", decide, tasks), strict=True)
-        return
-    virtual = VirtualBase(incoming.view.repository, incoming.bases.commits, entity)
-    origins = Origins(incoming.view.repository, incoming.bases, entity)
-    for chunk in chunks:
-        base = origins.settled(virtual.rows(chunk.column("id").combine_chunks()))
-        yield chunk, decide(Contested(entity, before, **sides, rule=rule, places=chunk, base=base))
+
+    def contested(chunk: pa.Table) -> Contested:
+        base = None if crossed is None else crossed.rows(chunk.column("id").combine_chunks())
+        return Contested(sides.entity, sides.base, **by_role, rule=rule, places=chunk, base=base)
+
+    if crossed is None:
+        yield from zip(chunks, workers.map("decide", decide, list(map(contested, chunks))), strict=True)
+    else:
+        yield from ((chunk, decide(contested(chunk))) for chunk in chunks)
 
 
 def decide(contested: Contested) -> Decided:
@@ -213,44 +330,64 @@ def _conflicts(three_way: ThreeWay, chosen: np.ndarray[Any, Any]) -> Iterator[Me
 class _Outcome:
     """What the decisions come to."""
 
-    puts: list[int] = field(default_factory=list)
-    removes: list[int] = field(default_factory=list)
-    gone: list[str] = field(default_factory=list)
-    replaced: list[str] = field(default_factory=list)
-    restored: list[str] = field(default_factory=list)
+    rows: dict[str, list[np.ndarray[Any, Any]]] = field(default_factory=lambda: {name: [] for name in ADDRESSES})
+    brought_back: list[pa.Array] = field(default_factory=list)
     combined: list[pa.Table] = field(default_factory=list)
     conflicts: list[MergeConflict] = field(default_factory=list)
     to_target: Counter[tuple[bool, bool]] = field(default_factory=Counter)
     """Of the entities that do not stay as the target has them: whether they are there then, and were before."""
 
+    def put(self, name: str, addresses: pa.ChunkedArray | np.ndarray[Any, Any]) -> None:
+        import numpy as np
+
+        if not isinstance(addresses, np.ndarray):
+            addresses = addresses.drop_null().to_numpy()
+        self.rows[name].append(addresses.astype(np.uint64, copy=False))
+
     def add(self, places: pa.Table, decided: Decided, rule: MergeRule) -> None:
-        rows = zip(*(places.column(name).to_pylist() for name in ("id", "ours", "theirs")), strict=True)
-        for (id, ours, theirs), verdict in zip(rows, decided.verdicts.tolist(), strict=True):
-            current, incoming = (ours, theirs) if rule.current == "ours" else (theirs, ours)
-            if verdict == rule.incoming:
-                self._take(id, current, incoming)
-            elif verdict == COMBINED:
-                self.removes.append(current)
-                self.replaced.append(id)
-            if verdict in (THEIRS, COMBINED):
-                self.to_target[theirs is not None, ours is not None] += 1
+        import pyarrow as pa
+
+        verdicts = decided.verdicts
+        incoming, has_incoming = _addresses(places.column(rule.incoming))
+        current, has_current = _addresses(places.column(rule.current))
+        taken, combined = verdicts == rule.incoming, verdicts == COMBINED
+        self.put("puts", incoming[taken & has_incoming])
+        self.put("combined_from", incoming[combined])
+        self.put("removes", current[(taken & has_current) | combined])
+        self.put("gone", current[taken & has_current & ~has_incoming])
+        self.brought_back.append(
+            places.column("id").combine_chunks().filter(pa.array(taken & has_incoming & ~has_current))
+        )
+        ours, theirs = (has_current, has_incoming) if rule.current == "ours" else (has_incoming, has_current)
+        to_target = (verdicts == THEIRS) | combined
+        self.to_target.update(zip(theirs[to_target].tolist(), ours[to_target].tolist(), strict=True))
         self.combined.append(decided.combined)
         self.conflicts += decided.conflicts
 
-    def _take(self, id: str, current: int | None, incoming: int | None) -> None:
-        if current is not None:
-            self.removes.append(current)
-            (self.gone if incoming is None else self.replaced).append(id)
-        elif incoming is not None:
-            self.restored.append(id)
-        if incoming is not None:
-            self.puts.append(incoming)
+    def restored(self) -> pa.Array:
+        """Ids that the current branch deleted and that are there again."""
+        import pyarrow as pa
 
-    def counts(self, alone: pa.Table) -> MergeCounts:
-        """With the changes that the source made alone."""
+        return pa.concat_arrays([pa.array([], pa.utf8()), *self.brought_back])
+
+    def decisions(self, entity: EntityType, alone: pa.Table) -> Decisions:
+        """With the changes that the source made alone, which are counted."""
+        import numpy as np
+        import pyarrow as pa
+
         ops = Counter(alone.column("op").to_pylist())
-        return MergeCounts(
-            inserted=ops[INSERT] + self.to_target[True, False],
-            updated=ops[UPDATE] + self.to_target[True, True],
-            deleted=ops[DELETE] + self.to_target[False, True],
+        return Decisions(
+            rows={name: np.concatenate([np.zeros(0, np.uint64), *parts]) for name, parts in self.rows.items()},
+            combined=pa.concat_tables([open_schema(entity).empty_table(), *self.combined]),
+            counts=MergeCounts(
+                inserted=ops[INSERT] + self.to_target[True, False],
+                updated=ops[UPDATE] + self.to_target[True, True],
+                deleted=ops[DELETE] + self.to_target[False, True],
+            ),
+            conflicts=self.conflicts,
         )
+
+
+def _addresses(column: pa.ChunkedArray) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The addresses, and which of them there are."""
+    return column.fill_null(0).to_numpy(), column.is_valid().to_numpy()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from omnigraph.pipeline.progress import Progress
     from omnigraph.pipeline.runner import Runner
-    from omnigraph.workers import Workers
+    from omnigraph.workers import ExchangingWorkers
 
 Engine: TypeAlias = Union[str, "SparkSession"]  # Spark is not imported
 """Where work is done: "local" (this process), "spark", the address of a Spark master, or a Spark session. A load also takes
@@ -113,7 +113,7 @@ def refuse_memory(graph: str) -> None:
         )
 
 
-def workers_of(engine: Engine, graph: str, progress: Progress | None = None) -> Workers:
+def workers_of(engine: Engine, graph: str, progress: Progress | None = None) -> ExchangingWorkers:
     """Who compares rows for a merge or a diff, writes fragments again, or copies objects."""
     from omnigraph.pipeline.progress import TaskProgress
     from omnigraph.workers import IN_PROCESS, InProcess, OnSpark

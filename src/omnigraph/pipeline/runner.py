@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import struct
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol
 
 from omnigraph.pipeline.progress import Progress, Silent, Status
 from omnigraph.pipeline.stages import Stage
 from omnigraph.pipeline.task_settings import AS_FOUND_GOOD, TaskSettings
-from omnigraph.storage.os_errors import typed_os_error
-
-Task = TypeVar("Task")
-Result = TypeVar("Result")
+from omnigraph.workers import ExchangeFiles, Join, Piece, Result, Task
 
 MAX_LOCAL_THREADS = 4
 _SHOWN_EVERY_S = 1.0
 """A task that takes long is seen to be at work."""
-
-Piece = tuple[int, int, bytes]
-"""Bucket, number of its source, and data that travels."""
-Join = Callable[[int, Iterable[tuple[int, Any]]], Result]
-"""What is done with a bucket and its pieces: number of the source, and data as something like bytes."""
 
 
 class Runner(Protocol):
@@ -100,32 +88,6 @@ class LocalRunner:
         join: Join[Result],
     ) -> list[Result]:
         """Through files that are gone afterwards."""
-        with tempfile.TemporaryDirectory(prefix="omnigraph-") as folder:
-            lock = threading.Lock()
-
-            def put(task: Task) -> None:
-                for bucket, source, data in cut(task):
-                    with lock, _typed_writes(folder), (Path(folder) / str(bucket)).open("ab") as file:
-                        file.write(_PIECE.pack(source, len(data)))
-                        file.write(data)
-
-            self.map(stage, put, tasks)
-            return self.map(stage, lambda path: join(int(path.name), _pieces_in(path)), sorted(Path(folder).iterdir()))
-
-
-@contextlib.contextmanager
-def _typed_writes(folder: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise typed_os_error(error, "write", "a temporary file", folder) from error
-
-
-_PIECE = struct.Struct("<iq")
-
-
-def _pieces_in(path: Path) -> Iterator[tuple[int, bytes]]:
-    with path.open("rb") as file:
-        while head := file.read(_PIECE.size):
-            source, size = _PIECE.unpack(head)
-            yield source, file.read(size)
+        with ExchangeFiles() as files:
+            self.map(stage, lambda task: files.put(cut(task)), tasks)
+            return self.map(stage, lambda bucket: join(bucket, files.pieces(bucket)), files.buckets())

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.pipeline.algorithms.parts import Columns, Parts
-from omnigraph.pipeline.runner import Piece
+from omnigraph.workers import Piece
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.algorithms.kernels import Array

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.pipeline.algorithms.projection import EdgeProjection, weights
 from omnigraph.pipeline.algorithms.scratch import Scratch
-from omnigraph.pipeline.load.keyed_rows import packed, unpacked
-from omnigraph.pipeline.runner import Piece, Runner
+from omnigraph.pipeline.runner import Runner
 from omnigraph.pipeline.target import TableVersion, Target
 from omnigraph.relational import duck
 from omnigraph.relational.trees import exp
 from omnigraph.tables import Table
 from omnigraph.tables.ascending import runs
+from omnigraph.workers import Piece, packed, unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa

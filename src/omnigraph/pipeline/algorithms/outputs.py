@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.pipeline.algorithms.numbering import Numbered
 from omnigraph.pipeline.algorithms.parts import Parts, by_owner
 from omnigraph.pipeline.algorithms.projection import component_names
-from omnigraph.pipeline.load.keyed_rows import packed, unpacked
-from omnigraph.pipeline.runner import Piece
+from omnigraph.workers import Piece, packed, unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from omnigraph.pipeline.algorithms.numbering import NodeRange, Numbered
 from omnigraph.pipeline.algorithms.scratch import Scratch
-from omnigraph.pipeline.runner import Piece, Runner
+from omnigraph.pipeline.runner import Runner
+from omnigraph.workers import Piece
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.algorithms.kernels import Array, Neighbours

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.pipeline.target import Address
 from omnigraph.storage import Store, open_store
+from omnigraph.workers import packed, unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,13 +42,9 @@ class Scratch:
             return {key: held[key] for key in held.files}
 
     def put_rows(self, name: str, rows: pa.Table) -> None:
-        from omnigraph.pipeline.load.keyed_rows import packed
-
         self.store.put(f"{self.folder}/{name}", packed(rows))
 
     def get_rows(self, name: str) -> pa.Table:
-        from omnigraph.pipeline.load.keyed_rows import unpacked
-
         return unpacked(self.store.get(f"{self.folder}/{name}"))
 
     def remove(self, name: str = "") -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.pipeline.algorithms.numbering import NodeRange
 from omnigraph.pipeline.algorithms.parts import Columns, Parts, block_of
-from omnigraph.pipeline.runner import Piece
+from omnigraph.workers import Piece
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.algorithms.kernels import Array, Neighbours

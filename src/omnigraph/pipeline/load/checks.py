@@ -22,7 +22,6 @@ from omnigraph.pipeline.load.keyed_rows import (
     are_few,
     cut,
     fragment_groups,
-    unpacked,
 )
 from omnigraph.pipeline.runner import Runner
 from omnigraph.pipeline.target import Target
@@ -31,6 +30,7 @@ from omnigraph.relational.trees import exp
 from omnigraph.rules import Check, Need, Violation
 from omnigraph.rules.check import MAX_VIOLATIONS
 from omnigraph.tables.fragment import ROW_ADDRESS
+from omnigraph.workers import unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from omnigraph.changes.stored_rows import rows_at
-from omnigraph.pipeline.runner import Piece
 from omnigraph.pipeline.target import TableVersion, Target
 from omnigraph.relational import duck
 from omnigraph.relational.trees import exp
 from omnigraph.tables import Table
 from omnigraph.tables.ascending import runs
 from omnigraph.tables.fragment import ROW_ADDRESS
+from omnigraph.workers import Piece, packed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -177,19 +177,3 @@ def fragment_groups(target: Target, source: Source) -> list[tuple[int, tuple[int
         else:
             groups.append((fragment.rows, (fragment.id,)))
     return [*groups]
-
-
-def packed(rows: pa.Table) -> bytes:
-    import pyarrow as pa
-
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows.combine_chunks())
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
-
-
-def unpacked(data: Any) -> pa.Table:
-    import pyarrow as pa
-
-    return pa.ipc.open_stream(data).read_all()

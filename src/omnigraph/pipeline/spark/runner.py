@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import OmnigraphError, PipelineFailed
 from omnigraph.pipeline.progress import Progress, Silent, Status
-from omnigraph.pipeline.runner import Join, Piece, Result, Task, rows_in
+from omnigraph.pipeline.runner import rows_in
 from omnigraph.pipeline.spark.jobs import new_group, run_job
 from omnigraph.pipeline.spark.worker_memory import freeze_loaded_modules
 from omnigraph.pipeline.stages import Stage
 from omnigraph.pipeline.task_settings import AS_FOUND_GOOD, TaskSettings
+from omnigraph.workers import Join, Piece, Result, Task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,10 +67,39 @@ class SparkRunner:
         join: Join[Result],
     ) -> list[Result]:
         """Through Spark's shuffle, in which a piece is one row."""
+        joining = self._joining(cut, tasks, buckets, join)
+        return [result for _, result in self.collect(stage, joining, len(tasks) + buckets)]
+
+    def exchange_in_order(
+        self,
+        stage: str,
+        cut: Callable[[Task], Iterable[Piece]],
+        tasks: Sequence[Task],
+        buckets: int,
+        join: Join[Result],
+    ) -> Iterator[Result]:
+        """All buckets are joined at once, and their results wait on the disks of the workers until they are asked for."""
+        from pyspark import StorageLevel
+
+        joined = self._joining(cut, tasks, buckets, join).persist(StorageLevel.DISK_ONLY)
+        try:
+            self.collect(stage, joined.filter("task < 0"), len(tasks) + buckets)
+            rows = _talked(self.session, self._work, joined.toLocalIterator)
+            while (row := _talked(self.session, self._work, lambda: next(rows, None))) is not None:
+                answer: Result | _Raised = pickle.loads(bytes(row[1]))
+                if isinstance(answer, _Raised):
+                    raise answer.error
+                yield answer
+        finally:
+            joined.unpersist()
+
+    def _joining(
+        self, cut: Callable[[Task], Iterable[Piece]], tasks: Sequence[Task], buckets: int, join: Join[Result]
+    ) -> DataFrame:
+        """A row for each bucket that has a piece, in the partition of its number."""
         values = [pickle.dumps(task) for task in tasks]
         cutting = self.session.range(0, len(tasks), 1, len(tasks)).mapInArrow(_cutting(cut, values), _PIECES)
-        joining = cutting.repartitionById(buckets, "bucket").mapInArrow(_joining(join), _RESULT)
-        return [result for _, result in self.collect(stage, joining, len(tasks) + buckets)]
+        return cutting.repartitionById(buckets, "bucket").mapInArrow(_joining(join), _RESULT)
 
     def map_frame(self, stage: str, function: Callable[[Iterator[Any]], Result], frame: DataFrame) -> list[Result]:
         """One task per partition of a data frame; the function gets its Arrow batches."""
@@ -151,12 +181,16 @@ def _measured(session: SparkSession, group: str, stage: Stage) -> Stage:
 
 
 def _collected(session: SparkSession, description: str, frame: DataFrame, group: str) -> list[Any]:
+    rows: list[Any] = _talked(session, description, frame.collect, group)
+    return rows
+
+
+def _talked(session: SparkSession, description: str, action: Callable[[], Any], group: str | None = None) -> Any:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
-        rows: list[Any] = run_job(session, description, frame.collect, group)
-        return rows
+        return run_job(session, description, action, group)
     except (PySparkException, Py4JError) as error:
         raise failure_of(error) from None
 
