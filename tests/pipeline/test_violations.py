@@ -29,6 +29,11 @@ RECORDS: list[tuple[Any, str]] = [
     ({"type": "Person", "edge": "Knows", "data": {}}, "a record needs exactly one of 'type' and 'edge'"),
     ({"type": "Persons", "data": {}}, "unknown node type 'Persons'"),
     ({"edge": "knows", "from": "a", "to": "b"}, "unknown edge type 'knows'"),
+    (
+        {"type": "Knows", "from": "a", "to": "b", "data": {}},
+        "Knows is an edge type: its records have 'edge', not 'type'",
+    ),
+    ({"edge": "Person", "data": {}}, "Person is a node type: its records have 'type', not 'edge'"),
     ({"type": 3, "data": {}}, "'type' must be the name of a type"),
     ({"type": "Person", "data": []}, "'data' must be an object"),
     ({"type": "Person", "data": None}, "'data' must be an object"),

@@ -74,15 +74,15 @@ def parsed_line(line: bytes, catalog: Catalog, form: RecordForm = WHOLE) -> Line
     if "edge" in record:
         edge = catalog.edges.get(_name(record, "edge"))
         if edge is None:
-            raise RecordError(f"unknown edge type '{record['edge']}'", hint=_types_hint(catalog.edges))
+            raise _unknown_type(record["edge"], "edge", catalog)
         ends = {column: record[word] for column, word in (("src", "from"), ("dst", "to")) if word in record}
         return LineRecord(edge, data, ends, is_deletion)
+    node = catalog.nodes.get(_name(record, "type"))
+    if node is None:
+        raise _unknown_type(record["type"], "node", catalog)
     for name in ("from", "to"):
         if name in record:
             raise RecordError(f"'{name}' is for edges only")
-    node = catalog.nodes.get(_name(record, "type"))
-    if node is None:
-        raise RecordError(f"unknown node type '{record['type']}'", hint=_types_hint(catalog.nodes))
     return LineRecord(node, data, {}, is_deletion)
 
 
@@ -92,8 +92,13 @@ def _member_hint(name: str) -> str:
     return "a record has type or edge, from, to and data"
 
 
-def _types_hint(types: Mapping[str, Any]) -> str:
-    return f"the schema has: {', '.join(sorted(types)) or 'none'}"
+def _unknown_type(name: str, kind: str, catalog: Catalog) -> RecordError:
+    if kind == "node" and name in catalog.edges:
+        return RecordError(f"{name} is an edge type: its records have 'edge', not 'type'")
+    if kind == "edge" and name in catalog.nodes:
+        return RecordError(f"{name} is a node type: its records have 'type', not 'edge'")
+    types = catalog.nodes if kind == "node" else catalog.edges
+    return RecordError(f"unknown {kind} type '{name}'", hint=f"the schema has: {', '.join(sorted(types)) or 'none'}")
 
 
 def _name(record: Mapping[str, Any], member: str) -> str:

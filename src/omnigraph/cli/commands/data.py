@@ -312,6 +312,8 @@ def _loaded_text(address: str, receipt: LoadReceipt, rejects: str | None) -> str
         text = f"loaded {entities} of {types} into {branch} ({receipt.mode}): {changes}"
     elif receipt.total_entities:
         text = f"nothing changed: {branch} already holds the input ({entities})"
+    elif receipt.rejected:
+        text = f"nothing was loaded into {branch}: every record was rejected"
     else:
         text = f"nothing to load into {branch}: the input has no entities"
     if receipt.rejected:
