@@ -52,9 +52,13 @@ def stopped(folder: Path, number: signal.Signals, **environment: str) -> tuple[i
         env={**os.environ, **environment},
         start_new_session=True,
     ) as process:
-        park.wait_until_reached()
-        process.send_signal(number)
-        said, _ = process.communicate(timeout=PATIENCE_S)
+        try:
+            park.wait_until_reached()
+            process.send_signal(number)
+            said, _ = process.communicate(timeout=PATIENCE_S)
+        except BaseException:
+            process.kill()  # or the end of this block waits for a command that waits for its park
+            raise
     if number is not signal.SIGKILL:
         assert running(process.pid) == [], "the command waits for what it started"
     wait_until_gone(process.pid)
