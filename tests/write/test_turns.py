@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import omnigraph as og
-from omnigraph.history import publish
+from omnigraph.history import History, publish
 from omnigraph.history.chain import folder_of
 from omnigraph.storage import LocalStore
 
@@ -68,6 +69,77 @@ def test_a_process_that_stands_still_holds_nobody_up_for_long(graph: og.Graph, m
     finally:
         os.close(handle)
     assert people(graph) == 3
+
+
+class Queue:
+    """A process that asks for turns, by a clock that only its own pauses move. Somebody else has the turn until `freed_at`."""
+
+    def __init__(self, graph: og.Graph, freed_at: float) -> None:
+        self.now, self.freed_at = 0.0, freed_at
+        self.pauses: list[float] = []
+        history = graph._repository.history
+        self.publisher = History(
+            history.store, history.identity, clock=lambda: self.now, sleep=self._pause, jitter=lambda: 0.5
+        ).publisher
+        self.other = os.open(Path(graph.uri) / folder_of("main"), os.O_RDONLY)
+        fcntl.flock(self.other, fcntl.LOCK_EX)
+
+    def _pause(self, seconds: float) -> None:
+        self.pauses.append(round(1_000 * seconds))
+        self.now += seconds
+        if self.now >= self.freed_at:
+            fcntl.flock(self.other, fcntl.LOCK_UN)
+
+    def has_turn(self) -> bool:
+        with self.publisher.turn("main") as has_turn:
+            return has_turn
+
+
+@pytest.fixture
+def queue(graph: og.Graph) -> Callable[[float], Queue]:
+    return lambda freed_at: Queue(graph, freed_at)
+
+
+def test_pauses_grow_until_one_has_waited_for_long(queue: Callable[[float], Queue]) -> None:
+    waiting = queue(0.3)
+    waiting.publisher.crowded("main")
+    assert waiting.has_turn()
+    first = [2, 4, 8, 16, *[32] * 7]
+    assert waiting.pauses[: len(first)] == first
+    assert {*waiting.pauses[len(first) :]} == {2}
+
+
+def test_who_waited_for_a_turn_and_got_it_asks_again(queue: Callable[[float], Queue]) -> None:
+    waiting = queue(0.9)
+    waiting.publisher.crowded("main")
+    assert waiting.has_turn()
+    waiting.now = 1.5
+    assert waiting.has_turn(), "for a second from then on"
+    waiting.now = 3.0
+    assert not waiting.has_turn(), "nobody else was there"
+
+
+def test_who_waited_in_vain_does_not_wait_again(queue: Callable[[float], Queue]) -> None:
+    waiting = queue(99.0)
+    waiting.publisher.crowded("main")
+    assert not waiting.has_turn()
+    pauses = len(waiting.pauses)
+    assert not waiting.has_turn()
+    assert len(waiting.pauses) == pauses
+
+
+def test_a_turn_ends_also_when_a_child_was_forked_during_it(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    handles: list[int] = []
+    real = os.open
+    monkeypatch.setattr(os, "open", lambda *arguments: handles.append(real(*arguments)) or handles[-1])
+    store = LocalStore(graph.uri)
+    with store.turn(folder_of("main"), lambda: False) as first:
+        copy = os.dup(handles[0])
+    with store.turn(folder_of("main"), lambda: False) as second:
+        pass
+    os.close(copy)
+    assert first
+    assert second
 
 
 @pytest.mark.parametrize("missed", [1, 2, 3, 4, 7, 8, 20])

@@ -55,9 +55,13 @@ from omnigraph.history.values import (
 from omnigraph.history.write_keys import WriteKeys
 
 CONTENDED_S = 1.0
-"""For so long after a lost race a process waits for its turn before it tries."""
+"""For so long after a lost race, or after it waited for its turn and got it, a process asks for one before it tries."""
 MAX_TURN_WAIT_S = 1.0
-TURN_PAUSE_S = 0.002
+INITIAL_PAUSE_S = 0.002
+MAX_PAUSE_S = 0.032
+PATIENCE_S = 0.25
+"""For so long the pauses between two looks for a turn grow: whoever has it comes back for its next write before anybody else looks, and
+need not read what another process wrote. Who has waited for longer looks as often as at first."""
 SCHEMA = "schema"
 """Stands for the schema among the tables that a plan relies on."""
 
@@ -116,17 +120,22 @@ class Publisher:
         if self.chain.clock() >= self._contended_until.get(branch, 0.0):
             yield False
             return
-        until = self.chain.clock() + MAX_TURN_WAIT_S
+        began, pause, waited = self.chain.clock(), INITIAL_PAUSE_S, 0.0
 
         def wait() -> bool:
-            self.sleep(TURN_PAUSE_S * (0.5 + self.jitter()))
-            return self.chain.clock() < until
+            nonlocal pause, waited
+            self.sleep(pause * (0.5 + self.jitter()))
+            waited = self.chain.clock() - began
+            pause = min(MAX_PAUSE_S, 2 * pause) if waited < PATIENCE_S else INITIAL_PAUSE_S
+            return waited < MAX_TURN_WAIT_S
 
         with self.chain.store.turn(folder_of(branch), wait) as has_turn:
+            if has_turn and waited:
+                self.crowded(branch)
             yield has_turn
 
-    def lost_race(self, branch: str) -> None:
-        """Somebody else's entry was first."""
+    def crowded(self, branch: str) -> None:
+        """Somebody else writes to the branch: their entry was first, or it is their turn."""
         self._contended_until[branch] = self.chain.clock() + CONTENDED_S
 
     def likely_head(self, branch: str, plans: Iterable[PublishPlan]) -> Head:

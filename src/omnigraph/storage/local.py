@@ -72,6 +72,9 @@ class LocalStore(Store):
         try:
             yield _locked(handle, wait)
         finally:
+            # A child that was forked meanwhile has the handle too: closing ours would leave it the turn.
+            with contextlib.suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_UN)
             os.close(handle)
 
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> builtins.list[bytes]:

@@ -102,7 +102,7 @@ def publish_group(
         if commits is not None:
             published = {commit.id: commit for commit in commits}
             return [_final(outcomes.get(index), submission, published) for index, submission in enumerate(group)]
-        publisher.lost_race(branch)
+        publisher.crowded(branch)
         if number == 0 or has_turn:
             # Who came first is known by now, and may well be the newest.
             head = publisher.likely_head(branch, [submission.plan for submission in group])
