@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 INLINE_FRAGMENT = (1 << 31) - 2
 """The number of the fragment in memory: Lance never reaches it, and its addresses are positive numbers of 64 bits."""
 
+MAX_FILTERS = 32
+MAX_FILTER_LENGTH = 1_000
+"""How many filters' places a table remembers, and of what length."""
+
 
 class ChangedTable(Table):
     """`stored` is the version beneath, which is opened when it is first needed. It has no dataset of its own: what works on
@@ -43,6 +47,7 @@ class ChangedTable(Table):
         self.grown = None
         self._open_stored = open_stored
         self._beneath: Table | None = None
+        self._places_by_filter: dict[str, Sequence[int]] = {}
 
     @classmethod
     def on(cls, stored: Table, inline: Inline) -> ChangedTable:
@@ -180,13 +185,17 @@ class ChangedTable(Table):
         return count + len(self._satisfying(filter))
 
     def _satisfying(self, filter: str | None) -> Sequence[int]:
-        """The places of the rows in memory that a filter keeps."""
+        """The places of the rows in memory that a filter keeps. Asking for them takes as long as 10,000 stored rows: they are remembered."""
         if not self.inline.row_count or filter == "false":
             return ()
         if filter is None:
             return range(self.inline.row_count)
-        kept = self.searchable.read([], filter, with_address=True).column(ROW_ADDRESS).to_pylist()
-        return [offset_of_address(address) for address in kept]
+        if (places := self._places_by_filter.get(filter)) is None:
+            kept = self.searchable.read([], filter, with_address=True).column(ROW_ADDRESS).to_pylist()
+            places = tuple(offset_of_address(address) for address in kept)
+            if len(filter) <= MAX_FILTER_LENGTH and len(self._places_by_filter) < MAX_FILTERS:
+                self._places_by_filter[filter] = places
+        return places
 
     def scan(
         self,

@@ -178,7 +178,7 @@ class Nodes:
     def addresses_of(self, table: Table, numbers: list[int]) -> list[int]:
         """The same of few."""
         order = self.numbering.base.arrays.held("order")
-        if order is None or self.rest:
+        if order is None or (self.rest and any(map(self._is_moved, numbers))):
             import numpy as np
 
             addresses: list[int] = self.addresses(table, np.array(numbers, np.int32)).tolist()
@@ -187,6 +187,11 @@ class Nodes:
         rows = [int(order[number]) for number in numbers]
         owners = [bisect_right(starts, row) - 1 for row in rows]
         return [ids[owner] << OFFSET_BITS | row - starts[owner] for owner, row in zip(owners, rows, strict=True)]
+
+    def _is_moved(self, number: int) -> bool:
+        moved, _ = self.moved
+        place = moved.searchsorted(number)
+        return bool(place < len(moved) and moved[place] == number)
 
     @cached_property
     def _covered(self) -> tuple[list[int], list[int]]:
