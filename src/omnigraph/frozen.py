@@ -1,7 +1,7 @@
 """Frozen dataclasses that share their methods.
 
-`@dataclass(frozen=True)` compiles six methods for each class, which takes half a millisecond. The language has ninety such classes, and
-every command that runs a query loads them: sharing the methods takes a tenth of the time off a short one.
+`@dataclass(frozen=True)` compiles six methods for each class, which takes half a millisecond. The language has 87 such classes, and
+every command that runs a query loads them: with shared methods they take 10 ms instead of 44.
 """
 
 from __future__ import annotations

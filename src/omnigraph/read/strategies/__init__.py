@@ -2,16 +2,17 @@
 
 | strategy | answers | by | ms with it | ms without |
 |---|---|---|---|---|
-| metadata | `count` of a bare binding | the snapshot's row counts | 0.01 | 5.4 |
-| keyed | reads from a key along a few edges | numbers, from what is held | 0.1 to 0.3 | 0.3 to 1.1 |
-| direct | reads of a few rows | the rows of reduction, in Python | 0.3 to 1.1 | 3.1 to 6.8 |
-| reduction | reads that start from few nodes | indexes and lookups, then the engine over few rows | 3.1 to 6.8 | 0.5 to 10.5 |
-| factored | counts and sums over trees | numbers per node, no rows | 0.6 to 27 | 11 to 830 |
-| dense | other walks over whole tables | integer edges in memory, then the engine | 11 to 110 | 390 to 760 |
+| metadata | `count` of a bare binding | the snapshot's row counts | 0.1 | 5.6 |
+| keyed | reads from a key along a few edges | numbers, from what is held | 0.3 to 0.9 | 0.7 to 1.7 |
+| direct | other reads of a few rows | the rows of reduction, in Python | 1.5 to 2.0 | 3.7 to 7.4 |
+| reduction | other reads that start from few nodes | indexes and lookups, then the engine over few rows | 3.7 to 8.9 | 1.4 to 38 |
+| factored | counts and sums over trees | numbers per node, no rows | 0.4 to 3.5 | 10 to 41 |
+| dense | other walks over whole tables | integer edges in memory, then the engine | 9 to 33 | 35 to 230 |
 | scan | everything | whole tables, then the engine | | |
 
-Measured with the graph and the queries of `bench/bench_reads.py` (100,000 nodes, 1,000,000 edges), each strategy taken out of
-the order by itself (reduction together with direct, which works on its rows).
+Measured with the graph and the queries of `bench/bench_reads.py` (50,000 nodes, 500,000 edges) and a few more, through `g.query`, each
+strategy taken out of the order by itself (reduction together with direct, which works on its rows). Where reduction loses, a group from
+a key, factored would answer from numbers that are held; reduction needs none.
 """
 
 from __future__ import annotations
