@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
+PREFIX_BYTES = 8
+"""How many bytes of a text make a number."""
+
 
 @dataclass(frozen=True)
 class SortedKeys:
