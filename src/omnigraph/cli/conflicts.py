@@ -33,6 +33,28 @@ def resolution_options(function: Callable[..., Any]) -> Callable[..., Any]:
     )(interactive)
 
 
+def strategy_options(strategy: str, by: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`--strategy`, `--by` and `--dry-run`, with the help of the first two."""
+
+    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+        options = [
+            click.option(
+                "--strategy",
+                type=click.Choice(["fail", "ours", "theirs"]),
+                default="fail",
+                show_default=True,
+                help=strategy,
+            ),
+            click.option("--by", type=click.Choice(["row", "property"]), default="row", show_default=True, help=by),
+            click.option("--dry-run", is_flag=True, help="Show the outcome and the conflicts; publish nothing."),
+        ]
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorated
+
+
 def decisions(
     out: Output, file: str | None, interactive: bool, expected: Callable[[], MergeResult]
 ) -> tuple[list[Resolution], MergeResult | None]:

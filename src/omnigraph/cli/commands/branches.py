@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from omnigraph.cli.conflicts import decisions, print_conflicts, resolution_options
+from omnigraph.cli.conflicts import decisions, print_conflicts, resolution_options, strategy_options
 from omnigraph.cli.options import command, engine_option
 from omnigraph.cli.output import Output, age_text, counted
 from omnigraph.cli.settings import Settings
@@ -115,21 +115,10 @@ def _register_branch(group: click.Group) -> None:
 def _register_merge(group: click.Group) -> None:
     @command(group, "merge", served=True, writes=True)
     @click.option("--into", "target", default="main", show_default=True, help="The branch that receives the changes.")
-    @click.option(
-        "--strategy",
-        type=click.Choice(["fail", "ours", "theirs"]),
-        default="fail",
-        show_default=True,
-        help="Which side wins if both branches changed an entity: neither (fail), the target (ours) or the source (theirs).",
+    @strategy_options(
+        "Which side wins if both branches changed an entity: neither (fail), the target (ours) or the source (theirs).",
+        "Merge whole entities, or property by property, so that changes to different properties do not conflict.",
     )
-    @click.option(
-        "--by",
-        type=click.Choice(["row", "property"]),
-        default="row",
-        show_default=True,
-        help="Merge whole entities, or property by property, so that changes to different properties do not conflict.",
-    )
-    @click.option("--dry-run", is_flag=True, help="Show the outcome and the conflicts; publish nothing.")
     @engine_option("local")
     @click.option("--delete-branch", is_flag=True, help="Delete the source afterwards.")
     @click.option("--message", metavar="TEXT", help="Recorded in the commit.")

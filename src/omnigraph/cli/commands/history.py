@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omnigraph.cli.change_text import change_text, commit_words, count_text, stat_lines, stat_total
-from omnigraph.cli.conflicts import decisions, print_conflicts, resolution_options
+from omnigraph.cli.conflicts import decisions, print_conflicts, resolution_options, strategy_options
 from omnigraph.cli.options import as_of_option, branch_option, command, engine_option, revision_options, uri_argument
 from omnigraph.cli.output import Output, age_text, cut_lines, line, time_text
 from omnigraph.cli.settings import Settings
@@ -422,17 +422,10 @@ def _register_blame(cli: click.Group) -> None:
 def _register_revert(cli: click.Group) -> None:
     @command(cli, "revert", writes=True)
     @branch_option
-    @click.option(
-        "--strategy",
-        type=click.Choice(["fail", "ours", "theirs"]),
-        default="fail",
-        show_default=True,
-        help="Which side wins if an entity was changed again since: neither (fail), the branch (ours), the state before the commit (theirs).",
+    @strategy_options(
+        "Which side wins if an entity was changed again since: neither (fail), the branch (ours), the state before the commit (theirs).",
+        "As in a merge.",
     )
-    @click.option(
-        "--by", type=click.Choice(["row", "property"]), default="row", show_default=True, help="As in a merge."
-    )
-    @click.option("--dry-run", is_flag=True, help="Show the outcome and the conflicts; publish nothing.")
     @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
     @resolution_options
     @click.argument("commit", metavar="REVISION")

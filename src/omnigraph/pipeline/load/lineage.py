@@ -63,7 +63,8 @@ class LoadLineage:
     def completed(self, view: View, receipt: LoadReceipt) -> None:
         """The types that the load wrote, with their rows."""
         self._is_open = False
-        self._send("COMPLETE", outputs=outputs_of(view, receipt))
+        if self.client is not None:
+            self._send("COMPLETE", outputs=outputs_of(view, receipt))
 
     def failed(self, error: BaseException) -> None:
         if not self._is_open:
