@@ -8,6 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from omnigraph.tables.adjacency import csr
 from omnigraph.tables.adjacency.csr import Adjacency, Csr, PairChanges, csr_of
 from omnigraph.tables.adjacency.edges import ChangedEnds, EdgeBase, EndNumbers
 from omnigraph.tables.adjacency.segment import Header
@@ -65,6 +66,17 @@ def base_of(below: Csr, width: int) -> EdgeBase:
     base = EdgeBase(header, below.arrays, (below.nodes, width))
     base._listed = {"out": below}
     return base
+
+
+@pytest.mark.parametrize("bits", [csr.MAX_BITS, 0])
+@pytest.mark.parametrize("count", [0, 1, 2, 1_000])
+def test_numbers_are_sorted_with_their_places(monkeypatch: pytest.MonkeyPatch, bits: int, count: int) -> None:
+    monkeypatch.setattr(csr, "MAX_BITS", bits)
+    for largest in (1, 40, 2**40, 2**62):
+        keys = np.random.default_rng(count).integers(0, largest, count)
+        ordered, order = csr.sorted_with_order(keys)
+        assert ordered.tolist() == sorted(keys.tolist())
+        assert order.tolist() == sorted(range(count), key=lambda place: (keys[place], place))
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 FEW = 2_048
 """Of so few numbers the neighbours are read by blocks of what is stored."""
+MAX_BITS = 63
 SORTED_AT_ONCE = 8_000_000
 """Pairs whose keys are in memory at the same time."""
 
@@ -133,8 +134,7 @@ def order_pairs(near: np.ndarray, far: np.ndarray, nodes: int, width: int, *, ra
             if ranks is None:
                 keys.sort()
             else:
-                order = np.argsort(keys, kind="stable")
-                keys = keys[order]
+                keys, order = sorted_with_order(keys)
                 ranks[order if isinstance(chosen, slice) else chosen[order]] = np.arange(first, last, dtype=np.int32)
         elif ranks is not None:
             ranks[chosen] = np.arange(first, last, dtype=np.int32)
@@ -142,6 +142,20 @@ def order_pairs(near: np.ndarray, far: np.ndarray, nodes: int, width: int, *, ra
         has_repeated = has_repeated or bool(np.any(keys[1:] == keys[:-1]))
         targets[first:last] = keys & ((1 << bits) - 1)
     return OrderedPairs(starts, targets, None if is_ordered else ranks, has_repeated)
+
+
+def sorted_with_order(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers from 0 on in ascending order, and their places, equal ones in the order that they have. Where a number and its place fit
+    in 63 bits they are sorted as one, which takes half as long as sorting places."""
+    import numpy as np
+
+    bits = max(len(keys) - 1, 0).bit_length()
+    if int(keys.max(initial=0)).bit_length() + bits > MAX_BITS:
+        order = np.argsort(keys, kind="stable")
+        return keys[order], order
+    both = keys << bits | np.arange(len(keys))
+    both.sort()
+    return both >> bits, both & ((1 << bits) - 1)
 
 
 def _follow(places: np.ndarray, first: int) -> bool:

@@ -27,8 +27,8 @@ _ENDS = ("src", "dst")
 _serials = itertools.count()
 FEW_ROWS = 1_024
 """Of so few rows the ends are read by blocks of what is stored."""
-READ_ROWS = 2_000_000
-"""Edges whose ends are in memory as texts at the same time."""
+READ_ROWS = 2_200_000
+"""Edges whose ends are in memory as texts at the same time: two fragments of a load."""
 
 
 @dataclass(frozen=True)
