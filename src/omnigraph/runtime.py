@@ -117,8 +117,8 @@ def _is_below(key: Hashable, root: str) -> bool:
 class Runtime:
     """Memory that graphs share. Without one, a graph that is opened has a runtime of its own.
 
-    `memory` bounds what is held in all: adjacencies, key columns, often-used columns, totals of texts. What is used
-    least recently goes first, and comes back when it is wanted again: answers do not depend on it.
+    `memory` limits what is cached in total: adjacency, key columns, columns in frequent use, statistics of texts. What was used
+    least recently is dropped first, and read again when it is needed: answers do not depend on it.
 
     >>> runtime = og.Runtime(memory="256MiB")
     >>> with og.open("./people", runtime=runtime) as people:

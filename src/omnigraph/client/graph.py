@@ -25,7 +25,7 @@ def connect(url: str, *, graph: str, token: str | None = None, timeout: float = 
     """A graph of a server. Nothing is sent before the first call.
 
     `token` says who you are; without it, the server must be open. `timeout` is how many seconds the server may take to answer
-    once it is asked. What is served has the methods of `Graph`; [client](client.md) says which, and what is different.
+    once it is asked. A served graph has the methods of `Graph`; [client](client.md) says which, and what is different.
 
     >>> served = og.connect("http://localhost:8080", graph="people", token="a-token")
     >>> assert served.uri == "http://localhost:8080/graphs/people"
@@ -37,8 +37,8 @@ def connect(url: str, *, graph: str, token: str | None = None, timeout: float = 
 class RemoteGraph(RemoteWriteMethods, RemoteReadMethods, RemoteHistoryMethods, RemoteUpkeepMethods):
     """A graph of a server. Safe to share between threads.
 
-    It has the methods of a graph that was opened, and gives the same values and raises the same errors; what takes storage is
-    refused with UsageError, and says so. Reads are repeated when the server does not answer; so are writes, which carry a key
+    It has the methods of a graph that was opened, returns the same values and raises the same errors; what needs direct access to
+    storage is refused with UsageError, which says so. Reads are repeated when the server does not answer; so are writes, which carry a key
     under which the server makes them once. The actor of what it writes is that of the token.
 
     >>> served = og.connect("http://localhost:8080", graph="people")

@@ -85,7 +85,7 @@ class GraphBranches:
     def delete(self, name: str, *, force: bool = False) -> None:
         """Delete a branch. BranchNotMerged when it has commits that no other branch or tag reaches, unless `force`.
 
-        Until cleanup takes them, the commits of a deleted branch are found by their ids.
+        Until cleanup removes them, the commits of a deleted branch can be found by their ids.
 
         >>> g.branches.delete("inbox", force=True)
         >>> assert not g.branches.exists("inbox")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def lint(gq: str | Path, schema: str | Path) -> LintReport:
     """Check every query of a `.gq` text or file against a `.pg` text or file: mistakes, and advice.
 
-    `g.lint(gq)` checks against a graph's own schema. Nothing that the queries say raises an error.
+    `g.lint(gq)` checks against a graph's own schema. Mistakes in the queries are reported, not raised.
 
     >>> report = og.lint("query q() { match { $p: Persn } return { $p.name } }", "node Person { name: String @key }")
     >>> assert report.status == "error"

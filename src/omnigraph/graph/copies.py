@@ -40,8 +40,8 @@ def clone(
     """Copy a graph to another place, as a graph of its own with the same identity and the same commits.
 
     `branches` are those to copy besides main (None: all); `depth` is how many commits of each (None: all): older ones are HistoryGap
-    in the clone. Tags come with the commits they name. There is no graph at the target before everything is there; a clone that
-    was interrupted goes on when it is started again. AlreadyExists when there is a graph.
+    in the clone. Tags come with the commits they name. The target becomes a graph only when everything has been copied; a clone that
+    was interrupted resumes when it is started again. AlreadyExists when there is a graph.
 
     `storage_options` are those of the source, and of the target if it is in a store of the same kind.
 
@@ -73,10 +73,10 @@ class CopyMethods(GraphState):
         actor: str | None = None,
         show_progress: bool = False,
     ) -> CopyReport:
-        """Bring a branch of another copy of this graph to what it is here: the missing files, then the commits.
+        """Bring a branch of another copy of this graph up to date with this one: first the missing files, then the commits.
 
         The branch there only moves forward: NotFastForward when it has commits that are not here, or lacks what these stand on. A
-        branch that is not there is made. Tags go with the commits they name. A push that was interrupted goes on when it is
+        branch that is not there is made. Tags go with the commits they name. A push that was interrupted resumes when it is
         started again. `storage_options` are those of the target; this graph's own, if they are for the same kind of store.
 
         `to` is for a branch that has diverged: the target gets a new branch of that name, at the newest commit that both have, with
@@ -106,7 +106,7 @@ class CopyMethods(GraphState):
         storage_options: Mapping[str, str] | None = None,
         show_progress: bool = False,
     ) -> CopyReport:
-        """The same in the other direction: bring a branch here to what it is in another copy of this graph.
+        """The same in the other direction: bring a branch here up to date with another copy of this graph.
 
         >>> copy = og.open("./people-copy")
         >>> assert copy.pull("./people").commits == {"main": 0}

@@ -47,7 +47,7 @@ class Graph(WriteMethods, UndoMethods, UpkeepMethods, CopyMethods, ReadMethods, 
         self.close()
 
     def close(self) -> None:
-        """Forget what is held of the graph in memory. The graph can be used again: it reads from storage then.
+        """Forget what is held of the graph in memory. The graph can still be used: it then reads from storage.
 
         >>> cities = og.open("./cities")
         >>> cities.close()
@@ -55,7 +55,7 @@ class Graph(WriteMethods, UndoMethods, UpkeepMethods, CopyMethods, ReadMethods, 
         self._repository.close()
 
     def as_(self, actor: str, *, query: str | None = None) -> Graph:
-        """The same graph, used by somebody: what it does is done in that name, and a policy is asked for that name.
+        """The same graph, used by an actor: writes are recorded under that name, and the policy is asked about it.
 
         `query` is for whoever runs stored queries: everything is asked for as done through the query of this name.
 

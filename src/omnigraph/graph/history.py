@@ -110,7 +110,7 @@ class HistoryMethods(GraphState):
     ) -> Iterator[EntityChange]:
         """What changed from one revision to another, entity by entity: nodes, then edges; by type and id. A stream.
 
-        `ids` leaves only the entities that have one of them. With an engine on Spark, rows are compared by Spark's workers.
+        `ids` limits the diff to the entities with these ids. With an engine on Spark, rows are compared by Spark's workers.
 
         >>> for change in g.diff("main~1", "main", types=["Person"]):
         ...     print(change.op, change.id)

@@ -33,8 +33,8 @@ def infer_schema(
 ) -> InferredSchema:
     """A schema guessed from CSV, JSON and Parquet files, SQLite and DuckDB files, and folders of them.
 
-    `key` names keys that are known: "Port.code", or "code" for every type that has it. The first `sample` rows of each table
-    are looked at, 0 for all of them; every row that was looked at loads.
+    `key` names keys that you know: "Port.code", or "code" for every type that has it. The guess looks at the first `sample` rows of
+    each table, or at all of them if it is 0; every row that it looked at can be loaded.
 
     >>> guessed = og.infer_schema("Person.csv", key=["Person.name"])
     >>> assert guessed.schema.startswith("// Inferred from data.")

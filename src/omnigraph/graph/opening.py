@@ -33,7 +33,7 @@ def init(
 ) -> Graph:
     """Make a new graph at a folder or address, with the schema of a `.pg` text or file.
 
-    AlreadyExists when there is one; SchemaError when the schema does not compile. Nothing is written then. `memory`,
+    AlreadyExists when there is one; SchemaError when the schema does not compile. In both cases nothing is written. `memory`,
     `runtime` and `policy` are as in `open`.
 
     >>> cities = og.init("./cities", schema="node City { name: String @key }")
@@ -60,14 +60,14 @@ def open(
 ) -> Graph:
     """Open an existing graph. GraphNotFound when there is none, UnsupportedFormat when it needs a newer omnigraph.
 
-    `memory` bounds what is held in memory to answer faster ("1GiB" by default); several graphs share one bound when they
-    are given the same `runtime`.
+    `memory` limits what is cached in memory ("1GiB" by default); graphs that are given the same `runtime` share one
+    limit.
 
-    What is read later is checked as far as it costs nothing: all of history, and the small files of tables. With
+    Later reads check what can be checked at no cost: all of history, and the small files of tables. With
     `verify="full"` everything is read and checked now, as `Graph.verify(all=True)` does: Damaged when a file is missing or
     does not hold what was written.
 
-    With a `policy` every call is checked first, reads too: `g.as_(actor)` is the graph as that actor uses it, and a call
+    With a `policy` every call is checked first, including reads: `g.as_(actor)` is the graph as that actor uses it, and a call
     without an actor is PolicyDenied.
 
     >>> with og.open("./cities", verify="full") as cities:

@@ -196,7 +196,7 @@ class ReadMethods(GraphState):
         """The graph, or some types of it, at any snapshot, as bytes in chunks: of JSON lines, nodes before edges; of CSV, Parquet
         or Arrow's stream format, one type. Entities come in the order in which they are stored.
 
-        Nothing is read before its chunk is asked for, and little is held.
+        A chunk is read when it is asked for, and little is held in memory.
 
         >>> lines = b"".join(g.export_stream(types=["Person"])).splitlines()
         >>> assert len(lines) == 3
@@ -253,8 +253,8 @@ class ReadMethods(GraphState):
     ) -> Blob:
         """A Blob of one entity: its size, a tag of its content, and its bytes by range.
 
-        NotFound when the entity is not there, or its Blob is null. A value is read from storage as a whole when its part is
-        asked for; what is given is not copied more than once.
+        NotFound when the entity is not there, or its Blob is null. A value is read from storage as a whole even when a part is
+        asked for.
         """
         from omnigraph.read import blob
 

@@ -103,8 +103,8 @@ class SchemaMethods(GraphState):
 
         SchemaChangeRefused when a step is not possible, or with the entities that are in its way. With `dry_run` that is
         all that is looked at. `with_` are mutations (a `.gq` text or file) that run in the same commit, under the new schema;
-        they can read the properties and types that it drops. `allow_data_loss` consents to hard drops, after which no read of
-        the branch sees the values, and to rounding numbers that are too long for F64.
+        they can read the properties and types that it drops. `allow_data_loss` permits hard drops, after which no read of
+        the branch sees the values, and rounding of numbers that are too long for F64.
 
         >>> receipt = g.apply_schema(SCHEMA.replace("age: I32?", "age: I64?"), branch="inbox")
         >>> assert receipt.commit.kind == "schema"

@@ -32,7 +32,7 @@ class UndoMethods(GraphState):
         """Take back what a commit changed, on a branch as it is now, as one commit; of a merge, what it changed against its
         first parent. `commit` is any revision.
 
-        What was changed since conflicts as in a merge, and is settled as in a merge: "ours" is the branch, "theirs" the state before
+        Later changes to the same entities conflict as in a merge, and are settled in the same way: "ours" is the branch, "theirs" the state before
         the commit. MergeConflicts when a conflict is not settled; nothing is published then.
 
         >>> draft = g.branches.create("draft")

@@ -45,7 +45,7 @@ class UpkeepMethods(GraphState):
     ) -> OptimizeReport:
         """Compact tables, sort edges by their source and bring indexes up to date, as one commit if there is anything to do.
 
-        The data stays as it is: the commit's diff is empty. It is published even if writers never stop. With an engine on Spark,
+        The data stays as it is: the commit's diff is empty. It gets published even if writers never pause. With an engine on Spark,
         large tables are written and indexed by Spark's workers. `dry_run` only says what would be done, and why.
 
         >>> report = g.optimize(dry_run=True)
@@ -104,7 +104,7 @@ class UpkeepMethods(GraphState):
         engine: Engine = "local",
         show_progress: bool = False,
     ) -> RepairReport:
-        """Look for damage everywhere, and do what can be done about it; without `yes`, only say what that would be.
+        """Look for damage everywhere and repair what can be repaired; without `yes`, only report what would be done.
 
         Segments of the log, stored ancestries and watermarks are written again; damaged indexes are built again at the heads
         of branches (with `deep`, stale ones too). What is lost is named. If the head of `branch` cannot be read in full,
@@ -143,7 +143,7 @@ class UpkeepMethods(GraphState):
         one of the two, nothing else; with neither, all of them. Heads, tagged commits and commits that later merges need
         are kept whatever the policy. `branches` limits the policy to some; the others keep all their commits. What deleted
         branches and interrupted writes left behind goes too. Nothing goes that was superseded, or staged, within the last
-        hour. A commit that is gone can not be read any more (HistoryGap); its record stays in the log.
+        hour. A commit that was removed can no longer be read (HistoryGap); its record stays in the log.
 
         >>> report = g.cleanup(keep=10, older_than="7d")
         >>> assert g.verify(all=True).is_whole

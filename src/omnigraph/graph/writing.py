@@ -136,8 +136,8 @@ class WriteMethods(GraphState):
         """Load files, folders, globs, addresses or DataFrames (`{"Person": people}`) as one commit, or nothing.
 
         `from_` makes a branch that is not there, at that revision, in the same step as the load: there is never a branch
-        without its load. A branch that is there, or that somebody else makes meanwhile, is loaded into like any other; with
-        `new_branch` it is AlreadyExists. Rejected records refuse the whole load unless `rejects` names a new file for
+        without its load. A branch that exists, or that somebody else makes meanwhile, is loaded into like any other; with
+        `new_branch` that is AlreadyExists. Rejected records make the whole load fail unless `rejects` names a new file for
         them. `encoding` is that of JSON lines and CSV (UTF-8). Of CSV: `delimiter` (a comma), `quote` (a double quote), `null`, a text
         that means null beside the empty cell, `columns` of files without a header, and the `date_format` and `time_format` of
         dates and instants (`"%d.%m.%Y"`). The path "-" is standard input. `map` gives columns of CSV and
@@ -243,8 +243,8 @@ class WriteMethods(GraphState):
         message: str | None = None,
         show_progress: bool = False,
     ) -> EmbedReport:
-        """Make the vectors that `@embed` declares of texts that are stored: those that are missing, or all of them, also where a
-        vector was given. `types` are those to look at, without it all.
+        """Make the vectors that `@embed` declares for texts that are stored: the missing ones, or all of them, even where a
+        vector was given. `types` limits this to some types.
 
         A run commits once for each 256 MiB of vectors. When the provider fails, the vectors made so far are committed, and the next
         run continues from there. `dry_run` says how many there are, and calls no provider.
