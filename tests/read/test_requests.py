@@ -70,6 +70,30 @@ def test_a_warm_point_read_asks_at_most_three_times(s3: S3Server) -> None:
     assert _asked(s3, repository, POINT, "p0-7") <= 3
 
 
+def test_a_cold_process_reads_its_first_row_with_eight_requests(s3: S3Server) -> None:
+    """The identity, a listing, the entry, the schema; Lance asks for the size of a manifest before it reads it; a small file is read
+    whole, once for the ids and once for the values."""
+    uri = f"s3://{s3.new_bucket()}/graph"
+    graph = og.init(uri, schema=SCHEMA, storage_options=s3.options)
+    with graph.transaction() as tx:
+        tx.insert_many("Person", [{"name": f"p{number}", "age": number} for number in range(100)])
+    with graph.transaction() as tx:
+        tx.insert("Person", name="new", age=1)
+    s3.reset()
+    assert og.open(uri, storage_options=s3.options).query(POINT, {"n": "p7"}).rows == [{"p.age": 7}]
+    kinds = [(request.method, request.key.rpartition("/")[2].rpartition(".")[2]) for request in s3.requests()]
+    assert kinds == [
+        ("GET", "json"),
+        ("GET", ""),
+        ("GET", "json"),
+        ("GET", "json"),
+        ("HEAD", "manifest"),
+        ("GET", "manifest"),
+        ("GET", "lance"),
+        ("GET", "lance"),
+    ]
+
+
 def test_a_cold_first_query_asks_at_most_eight_times_a_table(s3: S3Server) -> None:
     uri = _graph(s3, 2)
     opened = _opened(s3, uri)
