@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from maintenance.aging import age
 
 import omnigraph as og
 from omnigraph.testing.failpoints import FilePark
@@ -75,10 +76,25 @@ def stopped(folder: Path, number: signal.Signals, **environment: str) -> tuple[i
     ],
 )
 def test_a_load_stopped_while_spark_reads(folder: Path, number: signal.Signals, code: int, line: str) -> None:
-    before = og.open("people").commits()
+    before, stored = og.open("people").commits(), data_files(folder)
     point = f"table.staged_data=park:{folder / 'parked'}"  # in a worker, in the middle of a task
     assert stopped(folder, number, OMNIGRAPH_FAILPOINTS=point) == (code, line)
-    assert og.open("people").commits() == before
+    graph = og.open("people")
+    assert graph.commits() == before
+    assert graph.verify(all=True, deep=True).is_whole
+    left = data_files(folder) - stored
+    assert left, "a task was in the middle of it"
+    # The next load does not wait for a cleanup, which takes what the stopped one wrote and nothing of the other's.
+    loaded = graph.load("more.jsonl", mode="append", engine="local")
+    age(folder / "people")
+    assert graph.cleanup().files > 0
+    assert not left & data_files(folder)
+    assert graph.verify(all=True, deep=True).findings == ()
+    assert graph.commit() == loaded.commit
+
+
+def data_files(folder: Path) -> set[Path]:
+    return {path for path in (folder / "people").rglob("*.lance") if path.is_file()}
 
 
 @pytest.mark.parametrize(

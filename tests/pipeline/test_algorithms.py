@@ -15,7 +15,6 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import NotFound, OmnigraphError, UsageError
 from omnigraph.maintenance.adjacency import refresh_adjacency
-from omnigraph.pipeline import target
 from omnigraph.pipeline.algorithms import job, on_tasks
 from omnigraph.pipeline.algorithms.numbering import number
 from omnigraph.tables.adjacency import index
@@ -245,7 +244,6 @@ def test_tasks_find_their_numbers_in_stored_adjacency(case: Case, monkeypatch: p
     assert len(numbered) == (0 if case.src else len(calls))
     for file in (Path(case.graph.uri) / "edges").rglob("*.adj"):
         file.write_bytes(b"")
-    target._tables.cache_clear()  # As in another process: nothing is held.
     algorithms = og.open(case.graph.uri).algorithms("local")
     check()
     assert len(numbered) >= len(calls)
