@@ -1,9 +1,11 @@
 """Reading every edge of a graph with Spark, against Spark reading the same rows from Parquet.
 
-    python bench/bench_scan.py [--edges 4000000] [--rounds 7] [--memory 4g]
+    python bench/bench_scan.py [--edges 4000000] [--rounds 7] [--memory 4g] [--batch-rows 8192]
 
 The ways take turns in one warm session, so that a busy machine disturbs them alike. Printed per way: the median wall time
 and the median CPU time of all processes together, and the ratio of Parquet's to it (1.0: as fast as Parquet).
+
+One of the ways is the floor of any Python data source: it reads nothing, and yields one batch of these edges again and again.
 """
 
 from __future__ import annotations
@@ -14,11 +16,12 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from bench_load import SCHEMA, process_tree
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 import omnigraph as og
 from omnigraph.pipeline.spark.session import spark_session
@@ -69,7 +72,7 @@ def make_graph(folder: Path, edges: int) -> og.Graph:
     return graph
 
 
-def run(folder: Path, edges: int, rounds: int, memory: str) -> None:
+def run(folder: Path, edges: int, rounds: int, memory: str, batch_rows: int) -> None:
     spark = spark_session(memory=memory)
     graph = make_graph(folder, edges)
     register(spark)
@@ -80,12 +83,62 @@ def run(folder: Path, edges: int, rounds: int, memory: str) -> None:
         "Parquet": spark.read.parquet(str(folder / "edges")),
         "data source": source.load(),
         'g.spark(session).table("Knows")': view,
+        "floor of a Python data source": constant_frame(spark, folder / "edges", edges, batch_rows),
     }
     print(f"{edges:,} edges, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, median of {rounds}")
     for name, action in ACTIONS.items():
         print(name)
         report(frames, action, rounds)
     spark.stop()
+
+
+class ConstantSource(DataSource):
+    """As many rows as asked for, all from one batch that is ready."""
+
+    stream: bytes
+    """The batch, as Arrow stream."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "constant"
+
+    def schema(self) -> str:
+        return str(self.options["schema"])
+
+    def reader(self, schema: Any) -> DataSourceReader:
+        return ConstantReader(type(self).stream, int(self.options["rows"]))
+
+
+class ConstantReader(DataSourceReader):
+    def __init__(self, stream: bytes, rows: int) -> None:
+        self.stream, self.rows = stream, rows
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(number) for number in range(os.cpu_count() or 1)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        import pyarrow as pa
+
+        (batch,) = pa.ipc.open_stream(self.stream).read_all().combine_chunks().to_batches()
+        for _ in range(self.rows // (os.cpu_count() or 1) // batch.num_rows):
+            yield batch
+
+
+def constant_frame(spark: Any, parquet: Path, rows: int, batch_rows: int) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    (file, *_) = sorted(parquet.glob("*.parquet"))
+    batch = next(pq.ParquetFile(file).iter_batches(batch_rows))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    ConstantSource.stream = sink.getvalue().to_pybytes()
+    spark.dataSource.register(ConstantSource)
+    schema = ", ".join(
+        f"`{field.name}` {field.dataType.simpleString()}" for field in spark.read.parquet(str(parquet)).schema
+    )
+    return spark.read.format("constant").option("rows", rows).option("schema", schema).load()
 
 
 def report(frames: dict[str, Any], action: Action, rounds: int) -> None:
@@ -109,10 +162,11 @@ def main() -> None:
     parser.add_argument("--edges", type=int, default=4_000_000)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--memory", default="4g")
+    parser.add_argument("--batch-rows", type=int, default=8_192, help="of the floor")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp())
     try:
-        run(folder, options.edges, options.rounds, options.memory)
+        run(folder, options.edges, options.rounds, options.memory, options.batch_rows)
     finally:
         shutil.rmtree(folder)
 
