@@ -17,7 +17,7 @@ from read.graphs import query
 from omnigraph import Graph, init
 from omnigraph import open as open_graph
 from omnigraph.maintenance.adjacency import refresh_adjacency
-from omnigraph.tables.adjacency import index, segment
+from omnigraph.tables.adjacency import edges, index, segment
 from omnigraph.views import Repository, View
 
 SCHEMA = """
@@ -377,3 +377,39 @@ def test_a_commit_that_adds_rows_is_added_to_what_is_held(
     add(4)  # the id had a number before
     ask()
     assert {path.partition("-")[0] for path in compared} >= {"nodes/Person", "edges/Knows"}
+
+
+@pytest.mark.parametrize("most", [0, edges.FEW_PARALLEL])
+def test_few_parallel_edges_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Where neighbours count once, the targets of all edges are read only if many edges have the ends of another."""
+    monkeypatch.setattr(edges, "FEW_PARALLEL", most)
+    graph = init(str(tmp_path / "graph"), SCHEMA, durability="process")
+    pairs = [(1, 2), (1, 2), (1, 3), (2, 7), (3, 7), (3, 7), (3, 7), (4, 5)]
+    with graph.transaction() as tx:
+        tx.insert_many("Team", [{"name": f"t{number}"} for number in range(4)])
+        tx.insert_many("Person", [{"name": f"p{n}", "age": 30 + 5 * n, "tier": "pro"} for n in range(9)])
+        tx.insert_many("Knows", [{"from": f"p{a}", "to": f"p{b}"} for a, b in pairs])
+    refresh_adjacency(graph._repository, graph._repository.head()[1], min_rows=1)
+    made: list[str] = []
+    once = edges.EdgeBase.once
+    monkeypatch.setattr(edges.EdgeBase, "once", lambda self, way: made.append(way) or once(self, way))  # type: ignore[func-returns-value]
+    opened = open_graph(graph.uri)
+
+    def ask() -> None:
+        view = opened._repository.head()[1]
+        for text in (f"query q() {{ {text} }}" for text in QUERIES):
+            expected = query(view, text, mode="scan").to_json()
+            assert query(view, text).to_json() == expected, text
+            assert query(view, text, mode="csr").to_json() == expected, text
+
+    ask()
+    for change in (
+        'delete Knows where from = "p1"',
+        'insert Knows { from: "p3", to: "p7" }',
+        'insert Knows { from: "p1", to: "p2" }',
+        'delete Knows where from = "p3"',
+    ):
+        with opened.transaction() as tx:
+            tx.mutate(f"query c() {{ {change} }}")
+        ask()
+    assert bool(made) == (most == 0)

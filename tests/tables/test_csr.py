@@ -11,7 +11,7 @@ import pytest
 from omnigraph.tables.adjacency import csr
 from omnigraph.tables.adjacency.csr import Adjacency, Csr, PairChanges, csr_of
 from omnigraph.tables.adjacency.edges import ChangedEnds, EdgeBase, EndNumbers
-from omnigraph.tables.adjacency.segment import Header
+from omnigraph.tables.adjacency.segment import Header, HeldArrays
 
 Pairs = list[tuple[int, int]]
 
@@ -56,14 +56,20 @@ def test_changes_on_top_are_the_same_as_all_at_once(seed: int) -> None:
     assert len(set(zip(several.ends.src, several.ends.dst, strict=True))) == len(several.ends)
     check(Adjacency(below, size, width, several.seen("out", per_edge=True)), left, size, width)
     check(Adjacency(once, size, width, several.seen("out", per_edge=False)), sorted(set(left)), size, width)
+    doubled = base_of(below, width, pairs)
+    listed = Adjacency(below, size, width, several.seen("out", per_edge=False, parallel=doubled.parallel))
+    check(listed, sorted(set(left)), size, width)
     turned = [(b, a) for a, b in left]
     back, _ = csr_of(*ends([(b, a) for a, b in pairs]), width, size, per_edge=True)
     check(Adjacency(back, width, size, several.seen("in", per_edge=True)), turned, width, size)
 
 
-def base_of(below: Csr, width: int) -> EdgeBase:
-    header = Header("edges", (), below.edges)
-    base = EdgeBase(header, below.arrays, (below.nodes, width))
+def base_of(below: Csr, width: int, listing: Pairs = []) -> EdgeBase:  # noqa: B006  # never changed
+    """`listing`: pairs, of which those that come again are listed."""
+    extra = [pair for place, pair in enumerate(sorted(listing)) if place and pair == sorted(listing)[place - 1]]
+    header = Header("edges", (), below.edges, has_parallel=bool(extra), lists_parallel=bool(extra))
+    src, dst = ends(extra)
+    base = EdgeBase(header, HeldArrays({"parallel_src": src, "parallel_dst": dst}), (below.nodes, width))
     base._listed = {"out": below}
     return base
 

@@ -114,7 +114,12 @@ class OrderedPairs:
     starts: np.ndarray
     targets: np.ndarray
     ranks: np.ndarray | None
-    has_repeated: bool
+    repeated: np.ndarray
+    """The places of pairs that are the same as the one before."""
+
+    @property
+    def has_repeated(self) -> bool:
+        return len(self.repeated) > 0
 
 
 def order_pairs(near: np.ndarray, far: np.ndarray, nodes: int, width: int, *, ranked: bool = False) -> OrderedPairs:
@@ -124,7 +129,8 @@ def order_pairs(near: np.ndarray, far: np.ndarray, nodes: int, width: int, *, ra
     starts = _starts(near, nodes)
     targets = np.empty(len(near), np.int32)
     ranks = np.empty(len(near), np.int32) if ranked else None
-    bits, is_ordered, has_repeated = max(width - 1, 0).bit_length(), True, False
+    bits, is_ordered = max(width - 1, 0).bit_length(), True
+    repeated = [np.zeros(0, np.int64)]
     for low, high in _stretches(starts):
         first, last = int(starts[low]), int(starts[high])
         chosen = slice(None) if last - first == len(near) else np.flatnonzero((near >= low) & (near < high))
@@ -139,9 +145,9 @@ def order_pairs(near: np.ndarray, far: np.ndarray, nodes: int, width: int, *, ra
         elif ranks is not None:
             ranks[chosen] = np.arange(first, last, dtype=np.int32)
         is_ordered = is_ordered and (isinstance(chosen, slice) or _follow(chosen, first))
-        has_repeated = has_repeated or bool(np.any(keys[1:] == keys[:-1]))
+        repeated.append(np.flatnonzero(keys[1:] == keys[:-1]) + (first + 1))
         targets[first:last] = keys & ((1 << bits) - 1)
-    return OrderedPairs(starts, targets, None if is_ordered else ranks, has_repeated)
+    return OrderedPairs(starts, targets, None if is_ordered else ranks, np.concatenate(repeated))
 
 
 def sorted_with_order(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

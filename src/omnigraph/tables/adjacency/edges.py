@@ -14,6 +14,7 @@ from omnigraph.tables.adjacency.csr import Adjacency, Csr, PairChanges, csr_of, 
 from omnigraph.tables.adjacency.nodes import Nodes
 from omnigraph.tables.adjacency.numbering import Numbering
 from omnigraph.tables.adjacency.segment import Arrays, Header, HeldArrays
+from omnigraph.tables.ascending import is_member
 from omnigraph.tables.changed_table import INLINE_FRAGMENT
 from omnigraph.tables.fragment import Fragment
 from omnigraph.tables.table import Table
@@ -27,6 +28,8 @@ _ENDS = ("src", "dst")
 _serials = itertools.count()
 FEW_ROWS = 1_024
 """Of so few rows the ends are read by blocks of what is stored."""
+FEW_PARALLEL = 4_096
+"""Up to so many edges that have the ends of another are listed, and taken away where a pair counts once."""
 READ_ROWS = 2_200_000
 """Edges whose ends are in memory as texts at the same time: two fragments of a load."""
 
@@ -42,6 +45,13 @@ class EndNumbers:
     def nbytes(self) -> int:
         return int(self.src.nbytes + self.dst.nbytes)
 
+    @property
+    def keys(self) -> np.ndarray:
+        """One number for each pair."""
+        import numpy as np
+
+        return np.asarray(self.src.astype(np.int64) << 32 | self.dst)
+
     def __len__(self) -> int:
         return len(self.src)
 
@@ -50,7 +60,8 @@ class EdgeBase:
     """The edges of some fragments: neighbours both ways, and which edge each row is.
 
     Arrays: for `out` and `in` `_starts` and `_targets`, where each edge counts; `deleted`: the rows that were deleted; `ranks`: the
-    place of each other row among the edges as `out` has them. There are no ranks where rows are in that order themselves.
+    place of each other row among the edges as `out` has them. There are no ranks where rows are in that order themselves. Where few edges
+    have the same ends as another, `parallel_src` and `parallel_dst` are the ends of each such edge but the first.
     """
 
     def __init__(self, header: Header, arrays: Arrays, nodes: tuple[int, int]) -> None:
@@ -95,6 +106,15 @@ class EdgeBase:
             self._once[direction] = csr_of(near, far, len(degrees), _width(far), per_edge=False)[0]
         return self._once[direction]
 
+    @cached_property
+    def parallel(self) -> ChangedEnds | None:
+        """Ends that several edges have, without all but one of these; None when there are many, or nobody noted them."""
+        if not self.header.lists_parallel:
+            return None
+        extra = EndNumbers(*(self.arrays.whole(f"parallel_{name}") for name in _ENDS))
+        ends, more = _net(extra, EndNumbers(extra.src[:0], extra.dst[:0]))
+        return ChangedEnds(ends, more, 1 - more)
+
     def rows(self, rows: np.ndarray) -> EndNumbers:
         """Both ends of some covered rows that were not deleted."""
         import numpy as np
@@ -131,6 +151,20 @@ def _width(far: np.ndarray) -> int:
     return int(far.max()) + 1 if len(far) else 1
 
 
+def _net(removed: EndNumbers, added: EndNumbers) -> tuple[EndNumbers, np.ndarray]:
+    """Each pair of ends once, with how many more there are; below zero for fewer."""
+    import numpy as np
+
+    src, dst = (np.concatenate([getattr(ends, name) for ends in (removed, added)]) for name in ("src", "dst"))
+    order = np.lexsort((dst, src))
+    src, dst = src[order], dst[order]
+    begins = np.flatnonzero(np.concatenate([[True], (src[1:] != src[:-1]) | (dst[1:] != dst[:-1])])[: len(src)])
+    signs = np.where(order < len(removed), -1, 1)
+    more = np.add.reduceat(signs, begins) if len(begins) else signs
+    src, dst = src[begins], dst[begins]
+    return EndNumbers(src, dst), more
+
+
 @dataclass(frozen=True)
 class ChangedEnds:
     """Pairs of ends that a version has more often than what is covered, or less often: each pair once."""
@@ -142,16 +176,8 @@ class ChangedEnds:
 
     @classmethod
     def between(cls, base: EdgeBase, removed: EndNumbers, added: EndNumbers) -> ChangedEnds:
-        import numpy as np
-
-        src, dst = (np.concatenate([getattr(ends, name) for ends in (removed, added)]) for name in ("src", "dst"))
-        order = np.lexsort((dst, src))
-        src, dst = src[order], dst[order]
-        begins = np.flatnonzero(np.concatenate([[True], (src[1:] != src[:-1]) | (dst[1:] != dst[:-1])])[: len(src)])
-        signs = np.where(order < len(removed), -1, 1)
-        more = np.add.reduceat(signs, begins) if len(begins) else signs
-        src, dst = src[begins], dst[begins]
-        return cls(EndNumbers(src, dst), more, base.listed("out").multiplicities(src, dst))
+        ends, more = _net(removed, added)
+        return cls(ends, more, base.listed("out").multiplicities(ends.src, ends.dst))
 
     def and_more(self, base: EdgeBase, added: EndNumbers) -> ChangedEnds | None:
         """With few edges more; None when that is not just a few pairs more."""
@@ -169,16 +195,27 @@ class ChangedEnds:
             np.concatenate([self.below, base.listed("out").multiplicities(added.src, added.dst)]),
         )
 
-    def seen(self, direction: Literal["out", "in"], *, per_edge: bool) -> PairChanges | None:
-        """From one end; as often as an edge makes a pair, or whether there is one."""
+    def seen(
+        self, direction: Literal["out", "in"], *, per_edge: bool, parallel: ChangedEnds | None = None
+    ) -> PairChanges | None:
+        """From one end; as often as an edge makes a pair, or whether there is one. With `parallel`, what is below has a pair as often
+        as an edge makes it, all the same."""
         import numpy as np
 
-        if len(self.more) == 0:
-            return None
-        near, far = (self.ends.src, self.ends.dst) if direction == "out" else (self.ends.dst, self.ends.src)
         counts = self.more
         if not per_edge:
-            counts = (self.below + counts > 0).astype(np.int64) - (self.below > 0)
+            counts = (self.below + counts > 0).astype(np.int64) - (self.below > 0 if parallel is None else self.below)
+        ends = self.ends
+        if parallel is not None:
+            others = np.flatnonzero(~is_member(parallel.ends.keys, np.sort(ends.keys)))
+            ends = EndNumbers(
+                np.concatenate([ends.src, parallel.ends.src[others]]),
+                np.concatenate([ends.dst, parallel.ends.dst[others]]),
+            )
+            counts = np.concatenate([counts, parallel.more[others]])
+        if len(counts) == 0:
+            return None
+        near, far = (ends.src, ends.dst) if direction == "out" else (ends.dst, ends.src)
         return PairChanges(near, far, counts)
 
 
@@ -255,8 +292,10 @@ class Edges:
         size, width = self.source.size, max(self.target.size, base.nodes[1])
         if direction == "in":
             size, width = self.target.size, max(self.source.size, base.nodes[0])
-        below = base.listed(direction) if per_edge else base.once(direction)
-        return Adjacency(below, size, width, self._changes.seen(direction, per_edge=per_edge))
+        parallel = None if per_edge else base.parallel
+        below = base.listed(direction) if per_edge or parallel is not None else base.once(direction)
+        changes = self._changes.seen(direction, per_edge=per_edge, parallel=parallel)
+        return Adjacency(below, size, width, changes)
 
     @cached_property
     def _is_sound(self) -> bool:
@@ -352,6 +391,7 @@ def edge_base(table: Table, ends: EndNumbers, sizes: tuple[int, int], numbered_b
         backwards = pool.submit(order_pairs, dst, src, sizes[1], sizes[0])
         out = order_pairs(src, dst, sizes[0], sizes[1], ranked=True)
         back = backwards.result()
+    lists_parallel = 0 < len(out.repeated) <= FEW_PARALLEL
     arrays = {
         "deleted": np.flatnonzero(~live).astype(np.int32),
         "out_starts": out.starts,
@@ -359,6 +399,9 @@ def edge_base(table: Table, ends: EndNumbers, sizes: tuple[int, int], numbered_b
         "out_targets": out.targets,
         "in_targets": back.targets,
     }
+    if lists_parallel:
+        sources = np.searchsorted(out.starts, out.repeated, "right") - 1
+        arrays = {"parallel_src": sources.astype(np.int32), "parallel_dst": out.targets[out.repeated], **arrays}
     if out.ranks is not None:
         arrays["ranks"] = out.ranks
     header = Header(
@@ -368,6 +411,7 @@ def edge_base(table: Table, ends: EndNumbers, sizes: tuple[int, int], numbered_b
         numbered_by,
         has_parallel=out.has_repeated,
         has_ranks=out.ranks is not None,
+        lists_parallel=lists_parallel,
     )
     return EdgeBase(header, HeldArrays(arrays), sizes)
 

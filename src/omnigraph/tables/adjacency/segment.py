@@ -108,6 +108,8 @@ class Header:
     """Whether two edges have the same ends."""
     has_ranks: bool = False
     """Whether edges are in another order than their rows."""
+    lists_parallel: bool = False
+    """Whether the ends that several edges have are arrays of their own: so they are where they are few."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -118,6 +120,7 @@ class Header:
             "shared": self.shared,
             "has_parallel": self.has_parallel,
             "has_ranks": self.has_ranks,
+            "lists_parallel": self.lists_parallel,
         }
 
     @classmethod
@@ -131,6 +134,7 @@ class Header:
             value["shared"],
             value["has_parallel"],
             value["has_ranks"],
+            value.get("lists_parallel", False),
         )
 
 
