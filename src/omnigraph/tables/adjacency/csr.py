@@ -341,11 +341,14 @@ def _sums(csr: Csr, values: np.ndarray) -> np.ndarray:
         if highest <= np.iinfo(small).max:
             values = values.astype(small)
             break
-    total = np.int32 if highest * len(targets) <= np.iinfo(np.int32).max else np.int64
-    sums = np.zeros(len(starts) - 1, total)
+    if highest * len(targets) <= np.iinfo(np.int32).max:
+        running = np.zeros(len(targets) + 1, np.int32)
+        np.cumsum(values[targets], dtype=np.int32, out=running[1:])
+        return np.diff(running[starts])
+    sums = np.zeros(len(starts) - 1, np.int64)
     some = np.flatnonzero(starts[1:] > starts[:-1])
     if len(some):
-        sums[some] = np.add.reduceat(values[targets], starts[some], dtype=total)
+        sums[some] = np.add.reduceat(values[targets], starts[some], dtype=np.int64)
     return sums
 
 
