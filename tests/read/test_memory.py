@@ -23,10 +23,9 @@ def peak_mb():  # not getrusage: its peak is carried over from the process that 
     return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) // 1024
 sys.path.insert(0, sys.argv[2])
 from read.graphs import query
-from omnigraph.views import Stores
-from omnigraph.write.publishing import publish
+from omnigraph.views import Repository
 import duckdb, lance, numpy, pandas
-view = Stores.open(sys.argv[1]).head()[1]
+view = Repository.open(sys.argv[1]).head()[1]
 view.table("node:Doc")
 duckdb.sql("select 1").fetchall()
 idle = peak_mb()
