@@ -24,11 +24,18 @@ class Remembered(Generic[Value]):
                 self._kept.move_to_end(key)
                 return self._kept[key]
         value = make()
+        self.put(key, value)
+        return value
+
+    def find(self, key: Hashable) -> Value | None:
+        with self._lock:
+            return self._kept.get(key)
+
+    def put(self, key: Hashable, value: Value) -> None:
         with self._lock:
             self._kept[key] = value
             while len(self._kept) > self._size:
                 self._kept.popitem(last=False)
-        return value
 
     def __len__(self) -> int:
         return len(self._kept)

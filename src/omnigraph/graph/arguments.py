@@ -61,8 +61,11 @@ def checked(function: F) -> F:
     def call(*arguments: Any, **options: Any) -> Any:
         positional, named = checks()
         if len(arguments) <= len(positional):
-            arguments = tuple(check(value) for check, value in zip(positional, arguments, strict=False))
-        return function(*arguments, **{name: named.get(name, _as_it_is)(value) for name, value in options.items()})
+            arguments = tuple([check(value) for check, value in zip(positional, arguments, strict=False)])
+        for name in options:
+            if name in named:
+                options[name] = named[name](options[name])
+        return function(*arguments, **options)
 
     return cast(F, call)
 

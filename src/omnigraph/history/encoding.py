@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from omnigraph.cached import cached_property
 from omnigraph.features import BASE, FENCES, INLINE_ROWS
 from omnigraph.history.envelope import read_as, seal_text, unseal
 from omnigraph.history.values import (
@@ -44,7 +45,8 @@ _RECORD_TEXT = "_record_text"
 
 
 def encode_entry(entry: Entry) -> bytes:
-    return seal_text(f'{{"features":{stored_text([BASE, *_features(entry)])},{_entry_members(entry)}}}')
+    features = ",".join(map(stored_text, (BASE, *_features(entry))))
+    return seal_text(f'{{"features":[{features}],{_entry_members(entry)}}}')
 
 
 def _features(entry: Entry) -> list[str]:
@@ -74,13 +76,12 @@ def _entry_members(entry: Entry) -> str:
     ]
     if not entry.tail or entry.tail[-1] != entry.before.commit:
         members.append(f'"base":{_record_text(entry.before.commit, None)}')
-    ancestry: dict[str, Any] = {"reached": dict(sorted(entry.ancestry.reached.items()))}
-    if entry.ancestry.stored is not None:
-        ancestry["stored"] = entry.ancestry.stored
+    reached = ",".join(member_texts(dict(sorted(entry.ancestry.reached.items()))))
+    stored = "" if entry.ancestry.stored is None else f',"stored":{stored_text(entry.ancestry.stored)}'
     members += [
         f'"steps":{_steps_text(entry)}',
-        f'"ancestry":{stored_text(ancestry)}',
-        f'"tail":{_records_text(entry.tail)}',
+        f'"ancestry":{{"reached":{{{reached}}}{stored}}}',
+        f'"tail":[{Tail.of(entry.tail).text}]',
         f'"segments":[{",".join(segment.text for segment in entry.segments)}]',
     ]
     if entry.key_objects:
@@ -93,7 +94,7 @@ def _entry_members(entry: Entry) -> str:
 
 def encode_records(commits: Sequence[Commit]) -> bytes:
     """A segment of the log."""
-    return seal_text(f'{{"features":{stored_text([BASE])},"records":{_records_text(commits)}}}')
+    return seal_text(f'{{"features":{stored_text([BASE])},"records":[{Tail.of(commits).text}]}}')
 
 
 def decode_records(data: bytes, key: str, affected: str | None = None) -> list[Commit]:
@@ -139,20 +140,53 @@ def _is_next(before: TableState, state: TableState) -> bool:
     return state.inline[:-1] == before.inline or before.inline.with_change(state.inline[-1]) == state.inline
 
 
-def _records_text(commits: Iterable[Commit]) -> str:
+class Tail(tuple[Commit, ...]):
+    """Records of commits in their order. What every entry wants to know of them is not made anew for each commit that follows."""
+
+    @classmethod
+    def of(cls, commits: Sequence[Commit]) -> Tail:
+        return commits if isinstance(commits, Tail) else cls(commits)
+
+    @cached_property
+    def text(self) -> str:
+        """The members of a list in JSON."""
+        return ",".join(_record_texts(self, None))
+
+    @cached_property
+    def attribution_size(self) -> int:
+        """Characters of actors and messages."""
+        return _attribution_size(self)
+
+    def followed_by(self, commits: Sequence[Commit]) -> Tail:
+        after = Tail((*self, *commits))
+        last = self[-1].ref if self else None
+        after.text = ",".join([*([self.text] if self else ()), *_record_texts(commits, last)])
+        after.attribution_size = self.attribution_size + _attribution_size(commits)
+        return after
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Tail, (tuple(self),)
+
+
+def _attribution_size(commits: Iterable[Commit]) -> int:
+    # A record may hold anything JSON has: whoever wrote it, it must not stop the branch.
+    return sum([len(str(text)) for commit in commits for text in (commit.actor, commit.message) if text])
+
+
+def _record_texts(commits: Iterable[Commit], before: CommitRef | None) -> list[str]:
     texts = []
-    before = None
     for commit in commits:
         texts.append(_record_text(commit, before))
         before = commit.ref
-    return f"[{','.join(texts)}]"
+    return texts
 
 
 def _record_text(commit: Commit, before: CommitRef | None) -> str:
     """A commit's record after another one. Every entry repeats the records of the last commits, so a commit keeps the text."""
     known: tuple[CommitRef | None, str] | None = commit.__dict__.get(_RECORD_TEXT)
     if known is None or (known[0] is not before and known[0] != before):
-        known = commit.__dict__[_RECORD_TEXT] = (before, stored_text(_record(commit, before)))
+        members = ",".join(member_texts(_record(commit, before)))
+        known = commit.__dict__[_RECORD_TEXT] = (before, f"{{{members}}}")
     return known[1]
 
 
@@ -185,7 +219,7 @@ def _record(commit: Commit, before: CommitRef | None) -> dict[str, Any]:
 
 
 def entry_from_json(value: Mapping[str, Any]) -> Entry:
-    tail = tuple(_commits(value["tail"]))
+    tail = Tail(_commits(value["tail"]))
     base = _commit(value["base"], None) if "base" in value else tail[-1]
     tables = {key: TableState.from_json(state) for key, state in value["tables"].items()}
     before = Snapshot(base, value["schema"], tables)

@@ -27,6 +27,8 @@ from omnigraph.history.write_keys import WriteKeys
 from omnigraph.storage import Store
 
 _DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+SEED_BYTES = 2_496
+"""As many as the generator has state."""
 _PAIRS = [first + second for first in _DIGITS for second in _DIGITS]
 
 
@@ -36,18 +38,19 @@ class _Ulids:
 
     def __init__(self) -> None:
         self._last = 0
+        self._chance = random.Random(os.urandom(SEED_BYTES))
         self._lock = threading.Lock()
 
     def new(self) -> str:
-        number = time.time_ns() // 1_000_000 << 80 | int.from_bytes(os.urandom(10))
+        # To ask the system for chance every time would let another thread go first.
+        number = time.time_ns() // 1_000_000 << 80 | self._chance.getrandbits(80)
         with self._lock:
             number = self._last = max(number, self._last + 1)
         return "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
 
     def forget(self) -> None:
         """In a process that was forked: it must not count on from where its parent is."""
-        self._last = 0
-        self._lock = threading.Lock()
+        self.__init__()  # type: ignore[misc]  # it is a new one
 
 
 _ulids = _Ulids()

@@ -11,15 +11,19 @@ from itertools import islice
 
 from omnigraph.errors import CommitNotFound
 from omnigraph.failpoints import Failpoint, reach
-from omnigraph.history.encoding import decode_records, encode_records
+from omnigraph.history.encoding import Tail, decode_records, encode_records
 from omnigraph.history.envelope import required
 from omnigraph.history.values import Commit, Entry, LogSegment
+from omnigraph.remembered import Remembered
 from omnigraph.storage import Store
 
 MAX_TAIL = 64
 MAX_TAIL_TEXT = 64 * 1024
 """Characters of actors and messages in a tail: every entry repeats them until they are rolled up."""
 SEGMENTS_PER_LEVEL = 4
+SEGMENTS_HELD = 16
+MAX_COMMITS_HELD = 1_024
+"""A longer segment is read again when it is asked for."""
 
 
 class Log:
@@ -27,15 +31,17 @@ class Log:
         self.store = store
         self.new_id = new_id
         self.max_tail = max_tail
+        self._held: Remembered[Sequence[Commit]] = Remembered(SEGMENTS_HELD)
+        """Segments that were stored here, by id: they are soon rolled up with the next ones."""
 
     # ------------------------------------------------------------ writing
 
     def following(self, entry: Entry) -> tuple[tuple[Commit, ...], tuple[LogSegment, ...]]:
         """Tail and segments for the entry after this one; rolls up when the tail is full (garbage if that entry loses)."""
-        tail = (*entry.tail, *(step.commit for step in entry.steps))
+        tail = Tail.of(entry.tail).followed_by([step.commit for step in entry.steps])
+        if len(tail) < self.max_tail and tail.attribution_size <= MAX_TAIL_TEXT:
+            return tail, entry.segments
         segments = list(entry.segments)
-        if len(tail) < self.max_tail and _text(tail) <= MAX_TAIL_TEXT:
-            return tail, tuple(segments)
         reach(Failpoint.HISTORY_BEFORE_ROLLUP)
         segments.append(self._store(0, tail))
         level = 0
@@ -60,6 +66,8 @@ class Log:
             last_at=last._at_us,
         )
         self.store.put(segment.key, encode_records(commits))
+        if len(commits) <= MAX_COMMITS_HELD:
+            self._held.put(segment.id, commits)
         return segment
 
     # ------------------------------------------------------------ reading
@@ -146,15 +154,12 @@ class Log:
     def _recent(self, entry: Entry) -> tuple[Commit, ...]:
         return (*(step.commit for step in entry.steps), *entry.tail)
 
-    def _load(self, segment: LogSegment) -> list[Commit]:
+    def _load(self, segment: LogSegment) -> Sequence[Commit]:
+        held = self._held.find(segment.id)
+        if held is not None:
+            return held
         affected = f"the log lacks the records of commits {segment.first_seq} to {segment.last_seq}"
         return decode_records(required(self.store, segment.key, affected), segment.key, affected)
-
-
-def _text(commits: Sequence[Commit]) -> int:
-    # A record may hold anything JSON has: whoever wrote it, it must not stop the branch.
-    texts = (text for commit in commits for text in (commit.actor, commit.message) if text)
-    return sum(len(str(text)) for text in texts)
 
 
 def _last_of_level(segments: Sequence[LogSegment], level: int) -> list[LogSegment]:

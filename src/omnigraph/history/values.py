@@ -14,9 +14,9 @@ import datetime as dt
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Literal
 
+from omnigraph.cached import cached_property
 from omnigraph.history.times import from_microseconds
 from omnigraph.values.inline_rows import NO_INLINE, Inline, inline_from_json
 from omnigraph.values.json_text import stored_text

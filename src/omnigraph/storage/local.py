@@ -1,6 +1,6 @@
 """A store on local disk, plain files below one folder.
 
-`create` is a hard link from a finished temporary file, `put` a rename: both atomic for every reader and for any
+`create` is a hard link from a finished file that has a temporary name or none, `put` a rename: both atomic for every reader and for any
 number of processes. With durability "disk" a write returns only after the file, then its name, then the folders
 that lead to it are on the disk. With "process" it survives the process but not a power failure.
 """
@@ -21,6 +21,7 @@ from pathlib import Path
 
 from omnigraph.errors import ObjectExists, ObjectMissing, StoragePermanent
 from omnigraph.storage.os_errors import typed_os_error
+from omnigraph.storage.spares import link_spare, spare_files
 from omnigraph.storage.store import TEMPORARY_PREFIX, ObjectInfo, Store, checked_key, checked_prefix
 from omnigraph.storage.syncing import Durability, sync_before_create, sync_folders, sync_if_there, sync_in_background
 
@@ -39,6 +40,8 @@ class LocalStore(Store):
         self.root = os.path.abspath(root)
         self.uri = self.root
         self.durability: Durability = durability
+        self._created_in = ""
+        """The folder of the last object that was created."""
 
     def get(self, key: str) -> bytes:
         try:
@@ -93,7 +96,8 @@ class LocalStore(Store):
     def create(self, key: str, data: bytes, *, sync_first: Sequence[str] = ()) -> None:
         path = self._path(key)
         try:
-            self._write(key, data, _link_and_drop, sync_first)
+            if not self._create_from_spare(path, data, sync_first):
+                self._write(key, data, _link_and_drop, sync_first)
         except FileExistsError as error:
             if os.path.isdir(path):
                 raise StoragePermanent(
@@ -241,6 +245,26 @@ class LocalStore(Store):
             raise
         if self.durability == "disk":
             sync_folders(os.path.dirname(path), self.root, made)
+
+    def _create_from_spare(self, path: str, data: bytes, sync_first: Sequence[str]) -> bool:
+        """Write a file that was made before, and give it its name. False: there is none, or it cannot have this name."""
+        folder = os.path.dirname(path)
+        is_next, self._created_in = self._created_in == folder, folder
+        if not is_next or self.durability != "disk":
+            return False
+        handle = spare_files.take(folder)
+        spare_files.prepare(folder)
+        if handle is None:
+            return False
+        try:
+            _write_all(handle, data)
+            self._sync(handle, sync_first)
+            is_linked = link_spare(handle, path)
+        finally:
+            os.close(handle)
+        if is_linked:
+            sync_folders(folder, self.root)
+        return is_linked
 
     def _sync(self, handle: int, others: Sequence[str]) -> None:
         """Sync an open file, and the other files at the same time."""

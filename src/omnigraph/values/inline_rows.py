@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import groupby
 from typing import Any
 
+from omnigraph.cached import cached_property
 from omnigraph.values.json_text import stored_text
 
 ADDRESS_BITS = 32
@@ -67,7 +67,7 @@ class InlineChange:
     @cached_property
     def size(self) -> int:
         """About how many bytes it takes in a commit object."""
-        return sum(value_size(value) for row in self.rows for value in row) + 12 * len(self.masked)
+        return sum([sum(map(value_size, row)) for row in self.rows]) + 12 * len(self.masked)
 
     @property
     def row_texts(self) -> dict[str, str]:

@@ -28,8 +28,14 @@ def json_text(value: object) -> str:
     return _encode(value)
 
 
-stored_text = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-"""The text of whatever was read as JSON, beyond what the standard has of it."""
+_encode_stored = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def stored_text(value: object) -> str:
+    """The text of whatever was read as JSON, beyond what the standard has of it."""
+    return (
+        repr(value) if type(value) is int else _encode_stored(value)
+    )  # Of a number the encoder makes an encoder first.
 
 
 def value_text(value: object) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.cached import cached_property
 from omnigraph.history import ChangeMode
 from omnigraph.language.catalog import EntityType
 from omnigraph.rules import Change
@@ -57,7 +57,7 @@ class NewRows:
         """About how many bytes they take."""
         if self._values is None:
             return int(self.table.nbytes)
-        return sum(value_size(value) for row in self._values for value in row.values())
+        return sum([sum(map(value_size, row.values())) for row in self._values])
 
     def column(self, name: str) -> list[Any]:
         if self._values is None:

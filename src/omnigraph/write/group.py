@@ -58,7 +58,7 @@ class GroupCommitter:
         if not leads:
             self._wait(branch, waiting)
         if waiting.outcome is None:
-            self._lead(branch)
+            self._lead(branch, waiting)
         if isinstance(waiting.outcome, Commit):
             return waiting.outcome
         assert waiting.outcome is not None, "a group that was published gave each member an outcome"
@@ -72,12 +72,12 @@ class GroupCommitter:
                 self._leave(branch, [waiting])
             raise
 
-    def _lead(self, branch: str) -> None:
+    def _lead(self, branch: str, leader: _Waiting) -> None:
         """Publish the queue as it stands. Members keep their places until they have an outcome: a leader that is
         interrupted leaves alone, and the next one publishes the rest (again, perhaps, which is harmless)."""
-        group = self._gathered(branch)
-        served = group[:1]
+        served = [leader]
         try:
+            group = self._gathered(branch)
             outcomes = self._publish(group)
             served = group[: len(outcomes)]
             for waiting, outcome in zip(served, outcomes, strict=True):

@@ -6,8 +6,8 @@ Which version its rows go on is decided when its turn to publish comes: by then 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
+from omnigraph.cached import cached_property
 from omnigraph.errors import ExpectedVersionMismatch, InputError
 from omnigraph.history import Entry, PublishPlan, Snapshot, TableChange, WriteKey
 from omnigraph.language.catalog import EdgeType

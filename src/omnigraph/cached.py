@@ -1,0 +1,30 @@
+"""Properties of immutable values that are computed once."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING or sys.version_info >= (3, 12):
+    from functools import cached_property
+else:
+
+    class cached_property:  # the name of what it stands for
+        """That of Python 3.12. The one before takes a lock that all objects of a class share, for every value that it computes;
+        two threads may compute the same value here, and one of the two stays."""
+
+        def __init__(self, compute: Any) -> None:
+            self._compute = compute
+            self.__doc__ = compute.__doc__
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self._name = name
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            value = instance.__dict__[self._name] = self._compute(instance)
+            return value
+
+
+__all__ = ["cached_property"]
