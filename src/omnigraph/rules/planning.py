@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType
 from omnigraph.rules.cardinality import CardinalityCheck
@@ -14,8 +15,7 @@ from omnigraph.rules.uniqueness import UniqueCheck
 from omnigraph.rules.values import ValueCheck, has_value_rules
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """What a write does to one type. `inserts`: rows of ids that must be free. `replaces`: rows of any id, in place of the
     row that has it, if one does. `deletes`: rows go and no other comes in their place."""
 

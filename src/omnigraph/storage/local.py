@@ -253,11 +253,12 @@ class LocalStore(Store):
         if not is_next or self.durability != "disk":
             return False
         handle = spare_files.take(folder)
-        spare_files.prepare(folder)
         if handle is None:
+            spare_files.prepare(folder)
             return False
         try:
             _write_all(handle, data)
+            spare_files.prepare(folder)  # while this one is synced
             self._sync(handle, sync_first)
             is_linked = link_spare(handle, path)
         finally:

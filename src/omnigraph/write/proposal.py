@@ -139,7 +139,7 @@ class Proposal:
             if isinstance(delta.entity, EdgeType):
                 for column, node in (("src", delta.entity.source), ("dst", delta.entity.target)):
                     ends.update((f"node:{node}", id) for id in delta.new.column(column))
-        return frozenset(ends) - self.writes
+        return frozenset(ends) - self.writes if ends else frozenset()
 
 
 def propose(
