@@ -48,13 +48,17 @@ class _Ulids:
             number = self._last = max(number, self._last + 1)
         return "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
 
-    def forget(self) -> None:
-        """In a process that was forked: it must not count on from where its parent is."""
-        self.__init__()  # type: ignore[misc]  # it is a new one
-
 
 _ulids = _Ulids()
-os.register_at_fork(after_in_child=_ulids.forget)
+
+
+def _begin_anew() -> None:
+    """In a process that was forked: it must not count on from where its parent is."""
+    global _ulids
+    _ulids = _Ulids()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 def new_ulid() -> str:
