@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,15 +36,17 @@ class Disk:
         if path.is_dir():
             self.named.update(str(entry) for entry in path.iterdir())
 
-    def _link(self, temporary: str, path: str) -> None:
-        assert temporary in self.synced, "the entry's own bytes"
+    def _link(self, temporary: str, path: str, **options: Any) -> None:
+        # A file that has no name yet is linked by its handle.
+        synced_as = os.readlink(temporary) if temporary.startswith("/proc/") else temporary
+        assert synced_as in self.synced, "the entry's own bytes"
         if "/branches/" in path:
             for needed in self._named_by(Path(temporary)):
                 assert str(needed) in self.synced, f"{needed.relative_to(self.root)} is named but may be lost"
                 for name in (needed, *needed.relative_to(self.root).parents):
                     assert name == Path() or str(self.root / name) in self.named, f"{name} has no durable name"
             self.checked += 1
-        self._real_link(temporary, path)
+        self._real_link(temporary, path, **options)
 
     def _named_by(self, entry: Path) -> Iterator[Path]:
         """Files of the versions that this entry is the first to name."""
