@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
@@ -185,9 +185,9 @@ class _RememberingLog(Log):
 
     def __init__(self, log: Log) -> None:
         super().__init__(log.store, log.new_id, max_tail=log.max_tail)
-        self._segments: dict[str, list[Commit]] = {}
+        self._segments: dict[str, Sequence[Commit]] = {}
 
-    def _load(self, segment: LogSegment) -> list[Commit]:
+    def _load(self, segment: LogSegment) -> Sequence[Commit]:
         if segment.id not in self._segments:
             self._segments[segment.id] = super()._load(segment)
         return self._segments[segment.id]
