@@ -249,6 +249,31 @@ def test_a_fresh_reader_reads_segments_and_no_edges(
     assert {text: query(view, text).to_json() for text in answers} == answers
 
 
+def test_edges_to_a_small_table_are_not_read_either(
+    stored: tuple[Graph, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ids of a few nodes are read from their table, and have the numbers that the stored edges have."""
+    graph, answers = stored
+    copy = tmp_path / "graph"
+    shutil.copytree(graph.uri, copy)
+    monkeypatch.setattr(index, "MIN_ROWS", 40)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("edges were read")
+
+    monkeypatch.setattr(index, "stored_ends", refuse)
+    opened = open_graph(str(copy))
+    view = opened._repository.head()[1]
+    assert {text: query(view, text).to_json() for text in answers} == answers
+    with opened.transaction() as tx:
+        tx.delete("Team", "t1")
+        tx.insert("Team", name="t9")
+        tx.insert("PlaysFor", from_="p1", to="t9")
+    view = open_graph(str(copy))._repository.head()[1]
+    for text in answers:
+        assert query(view, text).to_json() == query(view, text, mode="scan").to_json(), text
+
+
 def test_blocks_are_read_as_they_are_wanted(
     stored: tuple[Graph, dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

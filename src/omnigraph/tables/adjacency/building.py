@@ -10,8 +10,6 @@ in `STALE_SHARE` is not covered. Edges are stored in the numbers of stored ids, 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -21,7 +19,14 @@ from omnigraph.tables.adjacency.cover import cover
 from omnigraph.tables.adjacency.edges import edge_base, stored_ends
 from omnigraph.tables.adjacency.index import FOLDER, MIN_ROWS, AdjacencyIndex, ids_of
 from omnigraph.tables.adjacency.numbering import Numbering, SortedIds
-from omnigraph.tables.adjacency.segment import Header, HeldArrays, Segment, SegmentLostError, write_segment
+from omnigraph.tables.adjacency.segment import (
+    Header,
+    HeldArrays,
+    Segment,
+    SegmentLostError,
+    segment_name,
+    write_segment,
+)
 from omnigraph.tables.place import TablePlace
 from omnigraph.tables.store import Tables
 from omnigraph.tables.table import Table
@@ -187,10 +192,3 @@ def _fits(segment: Segment, table: Table) -> bool:
     except SegmentLostError:
         return False
     return True
-
-
-def segment_name(header: Header) -> str:
-    """By what it covers: the same rows in the same numbers have the same name."""
-    identity = [header.kind, *([c.files, c.deletions, c.rows] for c in header.covers), header.numbered_by]
-    digest = hashlib.sha256(json.dumps(identity, separators=(",", ":")).encode()).hexdigest()
-    return f"{header.count}-{digest[:16]}.adj"

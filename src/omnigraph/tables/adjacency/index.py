@@ -82,9 +82,9 @@ class AdjacencyIndex:
             if (nodes := self._nodes_in(table, numbering)) is not None:
                 self._cache.replace(key, numbering)
                 return nodes
-        numbering = Numbering(ids_of(table))
+        numbering = Numbering(ids_of(table.stored))
         self._cache.replace(key, numbering)
-        nodes = nodes_at(table, numbering, self.number_rows, table.rows)
+        nodes = nodes_at(table, numbering, self.number_rows, table.stored.rows + table.rows)
         assert nodes is not None, "a numbering covers the version that it was made from"
         return nodes
 
@@ -218,8 +218,8 @@ class AdjacencyIndex:
         base: EdgeBase | None = self._cache.find(key)
         if base is not None and (edges := self._edges_on(table, base, source, target)) is not None:
             return edges
-        names = (source.numbering.base.name, target.numbering.base.name)
-        for segment in self.segments(table, "edges") if all(names) else ():
+        names = (source.numbering.base.identity, target.numbering.base.identity)
+        for segment in self.segments(table, "edges"):
             if segment.header.numbered_by != names:
                 continue
             base = EdgeBase(segment.header, segment, (len(source.numbering.base), len(target.numbering.base)))
@@ -247,8 +247,8 @@ class AdjacencyIndex:
         serials = (source.numbering.serial, target.numbering.serial)
         if ("edge base", self._root, table.path, *serials) in self._cache:
             return True
-        names = (source.numbering.base.name, target.numbering.base.name)
-        return all(names) and any(segment.header.numbered_by == names for segment in self.segments(table, "edges"))
+        names = (source.numbering.base.identity, target.numbering.base.identity)
+        return any(segment.header.numbered_by == names for segment in self.segments(table, "edges"))
 
     def number_ends(
         self, table: Table, fragments: Sequence[Fragment], source: Numbering, target: Numbering

@@ -10,9 +10,10 @@ import itertools
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from omnigraph.tables.adjacency.segment import Arrays, Covered, Header, HeldArrays
+from omnigraph.tables.adjacency.segment import Arrays, Covered, Header, HeldArrays, segment_name
 from omnigraph.tables.sorted_keys import PREFIX_BYTES, prefix, prefixes
 from omnigraph.values.inline_rows import NO_INLINE, Inline, InlineChange
 
@@ -43,6 +44,11 @@ class SortedIds:
         self.arrays = arrays
         self.name = name
         """Of the segment it is stored in; "" when it is not stored."""
+
+    @cached_property
+    def identity(self) -> str:
+        """The name of that segment, or of the one that would be: ids of the same rows have the same numbers, stored or not."""
+        return self.name or segment_name(self.header)
 
     def __len__(self) -> int:
         return self.header.count

@@ -9,6 +9,7 @@ while it is mapped would end the process.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -389,6 +390,13 @@ def _chunks(parts: Sequence[memoryview]) -> Iterator[bytes]:
             yield b"".join(held)
             held = []
     yield b"".join(held)
+
+
+def segment_name(header: Header) -> str:
+    """By what it covers: the same rows in the same numbers have the same name."""
+    identity = [header.kind, *([c.files, c.deletions, c.rows] for c in header.covers), header.numbered_by]
+    digest = hashlib.sha256(json.dumps(identity, separators=(",", ":")).encode()).hexdigest()
+    return f"{header.count}-{digest[:16]}.adj"
 
 
 def is_there(store: Store, key: str) -> bool:
