@@ -36,7 +36,7 @@ def names(folder: Path) -> list[str]:
     return sorted(os.listdir(folder))
 
 
-def test_a_create_from_a_spare_syncs_the_file_then_names_it_then_syncs_the_folder(
+def test_a_create_from_a_spare_syncs_the_file_names_it_and_syncs_both(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = store_with_spare(tmp_path)
@@ -56,7 +56,7 @@ def test_a_create_from_a_spare_syncs_the_file_then_names_it_then_syncs_the_folde
     monkeypatch.setattr(os, "fsync", traced_fsync)
     monkeypatch.setattr(os, "link", traced_link)
     store.create("a/3", b"three")
-    assert calls == ["file of 5 synced", "named", "folder synced"]
+    assert calls == ["file of 5 synced", "named", "file of 5 synced", "folder synced"]
     assert store.get("a/3") == b"three"
     assert names(tmp_path / "a") == ["1", "2", "3"]
 

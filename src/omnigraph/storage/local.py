@@ -261,6 +261,9 @@ class LocalStore(Store):
             spare_files.prepare(folder)  # while this one is synced
             self._sync(handle, sync_first)
             is_linked = link_spare(handle, path)
+            if is_linked:
+                # It was synced as a file that no name leads to: without a journal, or on Btrfs, the disk takes it for deleted.
+                os.fsync(handle)
         finally:
             os.close(handle)
         if is_linked:
