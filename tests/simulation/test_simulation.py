@@ -20,7 +20,7 @@ from simulation.schedule import SCHEMA_SEEDS, first_failure, run, seeds_like
 
 from omnigraph.history import chain
 
-SCHEDULES = 20_000
+SCHEDULES = 10_000
 SCHEDULES_SOAK = int(os.environ.get("OMNIGRAPH_SIM_SCHEDULES", "2000000"))
 SEED_SOAK = int(os.environ.get("OMNIGRAPH_SIM_SEED", "1000000000"))
 SCHEMA_SCHEDULES = int(os.environ.get("OMNIGRAPH_SIM_SCHEMA_SCHEDULES", "1000"))
