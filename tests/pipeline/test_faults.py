@@ -18,6 +18,7 @@ from s3_server import S3Server
 import omnigraph as og
 from omnigraph import errors
 from omnigraph.pipeline.runner import LocalRunner
+from omnigraph.pipeline.spark.jobs import run_job
 from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.testing import Fault, FaultyStore
 from omnigraph.testing.failpoints import Failpoint, Park, arm, disarm_all
@@ -425,3 +426,16 @@ def test_loading_in_process_never_touches_spark(graph: og.Graph, write: Write) -
     arguments = [graph._repository.store.uri, source, "append", "local"]
     subprocess.run([sys.executable, "-c", code, *arguments], check=True)
     assert graph._repository.head()[1].rows("node:Person") == 1
+
+
+def test_a_jvm_that_is_gone_is_a_failure_of_the_work(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever talks to it then is refused, before any work of theirs begins."""
+
+    def refused(*_: object) -> None:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pyspark.InheritableThread.start", refused)
+        with pytest.raises(errors.PipelineFailed, match="Connection refused"):
+            run_job(spark, "count", lambda: spark.range(3).count())
+    assert run_job(spark, "count", lambda: spark.range(3).count()) == 3

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from omnigraph.errors import PipelineFailed
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -22,8 +24,11 @@ STOP_PATIENCE_S = 5.0
 
 
 def run_job(session: SparkSession, description: str, action: Callable[[], T], group: str | None = None) -> T:
-    """The result of an action on Spark, whose jobs are one job group. When the wait is interrupted, they are cancelled."""
+    """The result of an action on Spark, whose jobs are one job group. When the wait is interrupted, they are cancelled. Whatever
+    fails there, a JVM that is gone too, is a PipelineFailed."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # comes with PySpark, without types
     from pyspark import InheritableThread
+    from pyspark.errors import PySparkException
 
     name = group or new_group()
     context = getattr(session, "_sc", None)
@@ -39,7 +44,10 @@ def run_job(session: SparkSession, description: str, action: Callable[[], T], gr
         made: threading.Thread = InheritableThread(target, session=session)
         return made
 
-    return interruptible(grouped, lambda: cancel_group(session, name), thread)
+    try:
+        return interruptible(grouped, lambda: cancel_group(session, name), thread)
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        raise _failure(error) from None
 
 
 def cancel_group(session: SparkSession, name: str) -> None:
@@ -81,3 +89,17 @@ def interruptible(
         stopper.join(STOP_PATIENCE_S)
         worker.join(STOP_PATIENCE_S)
         raise
+
+
+def _failure(error: BaseException) -> PipelineFailed:
+    """What a failed Spark job says to a person: the last line of the worker's own words, no stack."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if type(error).__name__ == "PythonException" and lines:
+        said = lines[-1]
+    else:
+        said = next((line for line in lines if "Exception" in line or "Error" in line), lines[0] if lines else "")
+        said = said.split("; Recent", 1)[0]
+    return PipelineFailed(
+        f"the work on Spark stopped: {said[:500]}",
+        hint="nothing was changed; the Spark log has more, then run it again",
+    )

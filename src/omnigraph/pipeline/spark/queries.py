@@ -20,7 +20,6 @@ from omnigraph.expressions.sql import literal
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.pipeline.spark.frames import table_frame
 from omnigraph.pipeline.spark.jobs import cancel_group, new_group, run_job
-from omnigraph.pipeline.spark.runner import failure_of
 from omnigraph.pipeline.spark.types import for_spark
 from omnigraph.read.execution import finish, instant, united_result
 from omnigraph.read.inputs.sources import read_nodes
@@ -77,7 +76,7 @@ def _run(view: View, plan: ReadPlan, arguments: Arguments, session: SparkSession
     started = time.perf_counter()
     query = compile_read(keys_as_ids(plan, view.catalog), view.catalog)
     with (
-        _typed_failures(),
+        _values_in_range(),
         _cancelled_after(arguments.deadline, session, group),
         _set(session),
         _Relations(session, query, arguments) as relations,
@@ -223,17 +222,17 @@ def _cut(cut: exp.Limit | exp.Offset, arguments: Mapping[str, Any]) -> exp.Expre
 
 
 @contextmanager
-def _typed_failures() -> Iterator[None]:
-    """What Spark has to say, in our words: a value that does not fit is the query's fault, the rest is the work's."""
+def _values_in_range() -> Iterator[None]:
+    """A value that does not fit is the query's fault."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # comes with PySpark, without types
     from pyspark.errors import PySparkException
 
     try:
         yield
-    except (PySparkException, Py4JError, ConnectionError) as error:
+    except (PySparkException, Py4JError) as error:
         if any(word in str(error) for word in _OUT_OF_RANGE):
             raise ArithmeticOverflow from None
-        raise failure_of(error) from None
+        raise
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import OmnigraphError, PipelineFailed
+from omnigraph.errors import OmnigraphError
 from omnigraph.pipeline.progress import Progress, Silent, Status
 from omnigraph.pipeline.runner import rows_in
 from omnigraph.pipeline.spark.jobs import new_group, run_job
@@ -84,8 +84,8 @@ class SparkRunner:
         joined = self._joining(cut, tasks, buckets, join).persist(StorageLevel.DISK_ONLY)
         try:
             self.collect(stage, joined.filter("task < 0"), len(tasks) + buckets)
-            rows = _talked(self.session, self._work, joined.toLocalIterator)
-            while (row := _talked(self.session, self._work, lambda: next(rows, None))) is not None:
+            rows = run_job(self.session, self._work, joined.toLocalIterator)
+            while (row := run_job(self.session, self._work, lambda: next(rows, None))) is not None:
                 answer: Result | _Raised = pickle.loads(bytes(row[1]))
                 if isinstance(answer, _Raised):
                     raise answer.error
@@ -181,18 +181,8 @@ def _measured(session: SparkSession, group: str, stage: Stage) -> Stage:
 
 
 def _collected(session: SparkSession, description: str, frame: DataFrame, group: str) -> list[Any]:
-    rows: list[Any] = _talked(session, description, frame.collect, group)
+    rows: list[Any] = run_job(session, description, frame.collect, group)
     return rows
-
-
-def _talked(session: SparkSession, description: str, action: Callable[[], Any], group: str | None = None) -> Any:
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    try:
-        return run_job(session, description, action, group)
-    except (PySparkException, Py4JError) as error:
-        raise failure_of(error) from None
 
 
 @dataclass(frozen=True)
@@ -264,17 +254,3 @@ def _over_batches(function: Callable[[Iterator[Any]], Any]) -> Callable[[Iterato
         yield _answer(0, lambda: function(batches))
 
     return run
-
-
-def failure_of(error: BaseException) -> OmnigraphError:
-    """What a failed Spark job says to a person: the last line of the worker's own words, no stack."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if type(error).__name__ == "PythonException" and lines:
-        said = lines[-1]
-    else:
-        said = next((line for line in lines if "Exception" in line or "Error" in line), lines[0] if lines else "")
-        said = said.split("; Recent", 1)[0]
-    return PipelineFailed(
-        f"the work on Spark stopped: {said[:500]}",
-        hint="nothing was changed; the Spark log has more, then run it again",
-    )
