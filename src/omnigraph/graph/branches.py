@@ -129,21 +129,15 @@ class GraphBranches:
         >>> merged = g.branches.merge("review", actor="ada")
         >>> assert merged.outcome == "merged"
         """
-        from omnigraph.merge import merge_branches
+        from omnigraph.merge import MergeOptions, merge_branches
 
         refusal = self._refuses_deletion(source, actor) if delete_branch else None
-
         result = merge_branches(
             self._repository,
             source,
             into,
-            strategy=strategy,
-            by=by,
-            dry_run=dry_run,
+            MergeOptions(strategy, by, dry_run, actor, message, resolutions),
             delete_branch=delete_branch and refusal is None,
-            actor=actor,
-            message=message,
-            resolutions=resolutions,
             expect=expect,
             workers=workers_of(engine, self._repository.store.uri),
         )

@@ -40,19 +40,10 @@ class UndoMethods(GraphState):
         >>> result = g.revert("draft", branch="draft", actor="ada")
         >>> assert g.entity("Person", "Ada", revision="draft") == g.entity("Person", "Ada")
         """
-        from omnigraph.merge import revert_commit
+        from omnigraph.merge import MergeOptions, revert_commit
 
-        return revert_commit(
-            self._repository,
-            self._repository.history.revisions.commit(commit),
-            branch,
-            strategy=strategy,
-            by=by,
-            dry_run=dry_run,
-            actor=actor,
-            message=message,
-            resolutions=resolutions,
-        )
+        options = MergeOptions(strategy, by, dry_run, actor, message, resolutions)
+        return revert_commit(self._repository, self._repository.history.revisions.commit(commit), branch, options)
 
     def reset(self, branch: str, to: str, *, actor: str | None = None, message: str | None = None) -> Commit | None:
         """Give a branch the content and the schema of any revision, as one commit; None when it has them already.

@@ -2,7 +2,7 @@
 
 from omnigraph.language.schema.merging import SchemaConflict, SchemaLine, Strategy
 from omnigraph.merge.conflicts import NO_VALUE, ConflictKind, MergeConflict, NoValue, PropertyConflict
-from omnigraph.merge.merge import merge_branches
+from omnigraph.merge.merge import MergeOptions, merge_branches
 from omnigraph.merge.resolutions import Resolution, Take
 from omnigraph.merge.result import MergeResult, TypeSummary
 from omnigraph.merge.three_way import By
@@ -13,6 +13,7 @@ __all__ = [
     "By",
     "ConflictKind",
     "MergeConflict",
+    "MergeOptions",
     "MergeResult",
     "NoValue",
     "PropertyConflict",

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from omnigraph.changes.diff import same_state
 from omnigraph.changes.stored_rows import TypeRows
-from omnigraph.changes.table_diff import DELETE, INSERT, ComparedPair, changed_rows, no_changes
+from omnigraph.changes.table_diff import DELETE, INSERT, ComparedPair, changed_rows
 from omnigraph.history import Commit, Entry, TableState
+from omnigraph.tables import Table
 from omnigraph.views import Repository, View
 from omnigraph.workers import IN_PROCESS, ExchangingWorkers
 
@@ -29,6 +30,14 @@ class Bases:
         first = state_of(self.views[0], type_id)
         return all(same_state(first, state_of(view, type_id)) for view in self.views[1:])
 
+    def moved(self, view: View) -> frozenset[int]:
+        """The types whose rows in a snapshot are not those of every base."""
+        return frozenset(
+            type_id
+            for type_id in view.catalog.by_id
+            if not all(same_state(state_of(view, type_id), state_of(base, type_id)) for base in self.views)
+        )
+
 
 def find_bases(repository: Repository, a: Entry, b: Entry) -> Bases:
     history = repository.history
@@ -38,39 +47,21 @@ def find_bases(repository: Repository, a: Entry, b: Entry) -> Bases:
 
 
 class Differences:
-    """Differences between snapshots, type by type; each small pair of table versions is compared once."""
+    """What differs between two versions of a type's table; each small pair is compared once, however often a merge is tried."""
 
     def __init__(self, workers: ExchangingWorkers = IN_PROCESS) -> None:
         self.workers = workers
-        self._rows: dict[tuple[object, ...], pa.Table] = {}
+        self._rows: dict[tuple[int, Table | None, Table | None], pa.Table] = {}
 
-    def between(self, before: View, after: View, type_id: int) -> pa.Table:
-        """`changed_rows` of one type, for pairs that are small."""
-        old, new = state_of(before, type_id), state_of(after, type_id)
-        if same_state(old, new):
-            return no_changes()
-        key = (type_id, _place(before, old), _place(after, new))
-        if key not in self._rows:
-            pair = compared_pair(before, after, type_id)
-            self._rows[key] = changed_rows(pair.before, pair.after, self.workers)
-            self._rows[type_id, key[2], key[1]] = _reversed(self._rows[key])
-        return self._rows[key]
-
-
-def compared_pair(before: View, after: View, type_id: int) -> ComparedPair:
-    """A type in two snapshots. One that does not know it has no rows of it; neither has where both have the same."""
-    old, new = type_rows(before, type_id), type_rows(after, type_id)
-    known = new or old
-    assert known is not None, "asked for a type that neither side has"
-    none = TypeRows(known.entity, None)
-    if same_state(state_of(before, type_id), state_of(after, type_id)):
-        return ComparedPair(none, none)
-    return ComparedPair(old or none, new or none)
-
-
-def _place(view: View, state: TableState | None) -> tuple[object, ...]:
-    """What the rows of a type in a snapshot depend on."""
-    return (view.snapshot.schema, state and state.content)
+    def of(self, pair: ComparedPair) -> pa.Table:
+        """Columns id, op, before and after (addresses), also of rows that were only stored again."""
+        type_id, before, after = pair.after.entity.id, pair.before.table, pair.after.table
+        rows = self._rows.get((type_id, before, after))
+        if rows is None:
+            back = self._rows.get((type_id, after, before))
+            rows = changed_rows(pair.before, pair.after, self.workers) if back is None else _reversed(back)
+            self._rows[type_id, before, after] = rows
+        return rows
 
 
 def _reversed(rows: pa.Table) -> pa.Table:

@@ -17,7 +17,6 @@ from omnigraph.errors import InputError
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.language.catalog import EdgeType, EntityType, Property
 from omnigraph.merge.bases import type_rows
-from omnigraph.merge.branch_changes import BranchChanges
 from omnigraph.merge.conflicts import MergeConflict
 from omnigraph.merge.type_merge import TypeMerge
 from omnigraph.rules import Change, Check, Need, plan_checks
@@ -44,7 +43,7 @@ ROWS_AT_ONCE = 262_144
 
 def violations(
     moved: Iterable[EntityType],
-    current: BranchChanges,
+    current: View,
     current_moved: frozenset[int],
     merge_of: MergeOf,
     *,
@@ -52,7 +51,7 @@ def violations(
 ) -> list[MergeConflict]:
     """Every rule that the merged whole breaks. `moved` are the types that the incoming branch changed, `current_moved` the
     ids of those that the current one changed."""
-    catalog = current.view.catalog
+    catalog = current.catalog
     conflicts: set[MergeConflict] = set()
     for check in plan_checks(catalog, {entity.table_key: Change(replaces=True, deletes=True) for entity in moved}):
         rows = (
@@ -104,13 +103,13 @@ class _KnownRows:
         raise AssertionError("a value is checked by itself")
 
 
+@dataclass(frozen=True)
 class MergedRows:
     """The rows that one check of a merge needs: those that the incoming branch brings, and the current one's."""
 
-    def __init__(self, check: Check, current: BranchChanges, merge_of: MergeOf) -> None:
-        self.check = check
-        self.current = current
-        self._merge_of = merge_of
+    check: Check
+    current: View
+    merge_of: MergeOf
 
     def can_break(self) -> bool:
         """Ids are settled by the row rule; an edge can be left without its node only where nodes went."""
@@ -119,7 +118,7 @@ class MergedRows:
         return not isinstance(self.check, KeyCheck)
 
     def merge(self, table: str) -> TypeMerge:
-        return self._merge_of(self.current.view.entity(table))
+        return self.merge_of(self.current.entity(table))
 
     def all(self, need: Need) -> pa.Table:
         return self._all(need, None)
@@ -163,24 +162,23 @@ class MergedRows:
         return lookup(self.merge(need.table).current, need.by[0], values.to_pylist(), need.columns)
 
 
+@dataclass(frozen=True)
 class SharedSchemaRows(MergedRows):
     """Only the rows that both sides have to do with."""
 
-    def __init__(self, check: Check, current: BranchChanges, merge_of: MergeOf, current_moved: frozenset[int]) -> None:
-        super().__init__(check, current, merge_of)
-        self._current_moved = current_moved
+    current_moved: frozenset[int]
 
     def can_break(self) -> bool:
         match self.check:
             case ValueCheck(entity) | UniqueCheck(entity):
-                return entity.id in self._current_moved
+                return entity.id in self.current_moved
             case EndpointCheck(_, _, node):
                 return len(self._lost(f"node:{node}")) > 0
             case DanglingCheck(edge):
-                return edge.id in self._current_moved and super().can_break()
+                return edge.id in self.current_moved and super().can_break()
             case CardinalityCheck(edge):
-                source = self.current.view.catalog.nodes[edge.source]
-                return edge.id in self._current_moved or (edge.min_out > 0 and source.id in self._current_moved)
+                source = self.current.catalog.nodes[edge.source]
+                return edge.id in self.current_moved or (edge.min_out > 0 and source.id in self.current_moved)
         return super().can_break()
 
     def all(self, need: Need) -> pa.Table:
@@ -211,7 +209,7 @@ class SharedSchemaRows(MergedRows):
         if isinstance(self.check, CardinalityCheck) or (is_pair and self.merge(need.table).combined.num_rows):
             # All edges of a source count; a row with values of both sides can meet one that neither side changed.
             return super()._holders(need, values)
-        return self._changed_rows(self.current.view.entity(need.table), need.columns)
+        return self._changed_rows(self.current.entity(need.table), need.columns)
 
     def _changed_rows(self, entity: EntityType, names: Sequence[str]) -> pa.Table:
         """Rows that the current branch inserted or updated, with their addresses."""
@@ -228,7 +226,7 @@ class SharedSchemaRows(MergedRows):
         touched = self._touched(edge, "src")
         if not edge.min_out:
             return _texts(*touched)
-        return _texts(*touched, *self._touched(self.current.view.catalog.nodes[edge.source], "id"))
+        return _texts(*touched, *self._touched(self.current.catalog.nodes[edge.source], "id"))
 
     def _touched(self, entity: EntityType, name: str) -> tuple[pa.Table, pa.Table]:
         """A column of the rows that the current branch changed, as they are and as they were."""

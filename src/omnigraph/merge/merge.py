@@ -11,9 +11,10 @@ settles a rule that the merged whole breaks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, TypeAlias
 
@@ -38,14 +39,13 @@ from omnigraph.history import (
     TableState,
     check_attribution,
 )
-from omnigraph.language.catalog import Catalog, EdgeType, EntityType
+from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.language.projection import kind_of
 from omnigraph.language.schema.merging import Strategy
 from omnigraph.language.schema.migration import compare_catalogs
 from omnigraph.language.schema.migration_steps import MigrationStep
 from omnigraph.maintenance.adjacency import refresh_after
 from omnigraph.merge.bases import Bases, Differences, find_bases, state_of, type_rows
-from omnigraph.merge.branch_changes import BranchChanges
 from omnigraph.merge.checks import rounded, violations
 from omnigraph.merge.conflicts import NOWHERE, MergeConflict, Sides, with_values
 from omnigraph.merge.resolutions import Resolution, check_resolutions, described
@@ -73,56 +73,71 @@ MAX_ATTEMPTS = 32
 STAGING_THREADS = 8
 
 
+@dataclass(frozen=True)
+class MergeOptions:
+    """How a merge or a revert is made, and what its commit says; UsageError when it cannot be made so."""
+
+    strategy: Strategy = "fail"
+    by: By = "row"
+    dry_run: bool = False
+    actor: str | None = None
+    message: str | None = None
+    resolutions: Sequence[Resolution] = ()
+
+    def __post_init__(self) -> None:
+        check_attribution(self.actor, self.message)
+        check_resolutions(self.resolutions)
+        if self.strategy not in ("fail", "ours", "theirs") or self.by not in ("row", "property"):
+            raise UsageError(
+                f"no merge by '{self.by}' with strategy '{self.strategy}'", hint="fail, ours or theirs; row or property"
+            )
+
+
 def merge_branches(
     repository: Repository,
     source: str,
     into: str,
+    options: MergeOptions,
     *,
-    strategy: Strategy = "fail",
-    by: By = "row",
-    dry_run: bool = False,
     delete_branch: bool = False,
-    actor: str | None = None,
-    message: str | None = None,
-    resolutions: Sequence[Resolution] = (),
     expect: Expected | None = None,
     workers: ExchangingWorkers = IN_PROCESS,
 ) -> MergeResult:
     """Merge the head that `source` has now. A commit that gets to the target first is merged with, not overwritten, unless
     `expect` says at which commits the two branches have to be."""
-    check_attribution(actor, message)
     check_expected(expect)
-    decided = check_resolutions(resolutions)
     if source == into:
         raise UsageError("a branch cannot be merged into itself")
-    check_way(strategy, by)
-    differences = Differences(workers)
-    since = repository.history.clock()
+    differences, since = Differences(workers), repository.history.clock()
     theirs = repository.history.chain.head(source)
     if expect is not None:
         _check_head(theirs, expect[0])
+    remedy = f"make the two schemas say the same with 'omnigraph schema apply --branch {source}', and merge again"
+    incoming = Incoming(theirs, source, "merge", theirs.head.commit.ref, remedy)
+
+    def attempt(ours: Entry) -> MergeResult:
+        if expect is not None:
+            _check_head(ours, expect[1])
+        bases = find_bases(repository, theirs, ours)
+        return MergeAttempt(incoming, ours, bases, options, differences, since, is_exact=expect is not None).run()
+
     with repository.history.leases.hold(theirs.head.commit.ref):
-        for _ in range(MAX_ATTEMPTS):
-            ours = repository.history.chain.head(into)
-            if expect is not None:
-                _check_head(ours, expect[1])
-            attempt = MergeAttempt(repository, theirs, ours, strategy, by, differences, since, decided, expect)
-            try:
-                result = attempt.run(dry_run=dry_run, actor=actor, message=message)
-            except ExpectedVersionMismatch:
-                # Somebody committed to the target meanwhile: merge again, with what is there now.
-                continue
-            return _with_branch_deleted(repository, result, theirs) if delete_branch and not dry_run else result
-    raise Contention(f"branch '{into}' moved {MAX_ATTEMPTS} times during the merge", hint="retry when it is quieter")
+        result = on_newest_head(repository, into, "merge", attempt)
+        return _with_branch_deleted(repository, result, theirs) if delete_branch and not options.dry_run else result
 
 
 Expected: TypeAlias = tuple[str, str]
 """The ids of the commits at which the source and the target have to be."""
 
 
-def check_way(strategy: Strategy, by: By) -> None:
-    if strategy not in ("fail", "ours", "theirs") or by not in ("row", "property"):
-        raise UsageError(f"no merge by '{by}' with strategy '{strategy}'", hint="fail, ours or theirs; row or property")
+def on_newest_head(
+    repository: Repository, branch: str, work: str, attempt: Callable[[Entry], MergeResult]
+) -> MergeResult:
+    """Attempt after attempt, each on the head that the branch has then, until no other commit gets in between."""
+    for _ in range(MAX_ATTEMPTS):
+        with contextlib.suppress(ExpectedVersionMismatch):
+            return attempt(repository.history.chain.head(branch))
+    raise Contention(f"branch '{branch}' moved {MAX_ATTEMPTS} times during the {work}", hint="retry when it is quieter")
 
 
 def check_expected(expect: object) -> None:
@@ -146,145 +161,138 @@ def _with_branch_deleted(repository: Repository, result: MergeResult, source: En
     return replace(result, branch_deleted=True)
 
 
+@dataclass(frozen=True)
+class Incoming:
+    """The state whose changes are brought in, and how the commit records that."""
+
+    entry: Entry
+    name: str
+    kind: CommitKind
+    parent: CommitRef | None
+    """The second parent of the commit. Without one, a commit that changes nothing is not made."""
+    schema_remedy: str
+    """What to do about schemas that contradict each other."""
+
+
 class MergeAttempt:
     """One merge of two pinned heads: what the *incoming* branch, the source, changed is put on the tables of the *current* one,
     the target, under the schema that both have come to."""
 
     def __init__(
         self,
-        repository: Repository,
-        source: Entry,
+        source: Incoming,
         target: Entry,
-        strategy: Strategy,
-        by: By,
+        bases: Bases,
+        options: MergeOptions,
         differences: Differences,
         since: float,
-        resolutions: tuple[Resolution, ...],
-        expect: Expected | None,
+        *,
+        is_exact: bool = False,
     ) -> None:
-        self.repository = repository
-        self.source, self.target = source, target
-        self.strategy, self.by = strategy, by
-        self.source_view, self.target_view = repository.view(source.head), repository.view(target.head)
-        self.bases = self._find_bases()
-        self.differences = differences
-        self.since = since
-        self.is_fast_forward = target.head.commit.id in {commit.id for commit in self.bases.commits}
-        self.resolutions, self.expect = resolutions, expect
+        """`since`: when staging began. `is_exact`: only this head of the target will do."""
+        self.repository = bases.views[0].repository
+        self.source, self.target, self.bases, self.options = source, target, bases, options
+        self.source_view, self.target_view = map(self.repository.view, (source.entry.head, target.head))
+        self.differences, self.since, self.is_exact = differences, since, is_exact
+        # What the target dropped for good is not taken over unseen: merging the schemas refuses it.
+        is_known = {*self.target_view.catalog.hard_dropped} <= {*self.source_view.catalog.hard_dropped}
+        self.is_fast_forward = target.head.commit in bases.commits and is_known
         self._merges: dict[int, TypeMerge] = {}
         self._states: dict[int, dict[str, Row | None]] = {}
         """By type and id: what was decided."""
 
-    kind: CommitKind = "merge"
-
-    @property
-    def source_name(self) -> str:
-        """What the incoming side is called."""
-        return self.source.branch
-
-    @property
-    def schema_remedy(self) -> str:
-        """What to do about schemas that contradict each other."""
-        return f"make the two schemas say the same with 'omnigraph schema apply --branch {self.source.branch}', and merge again"
-
-    @property
-    def merged(self) -> CommitRef | None:
-        """The second parent of the commit."""
-        return self.source.head.commit.ref
-
-    def _find_bases(self) -> Bases:
-        return find_bases(self.repository, self.source, self.target)
-
-    def run(self, *, dry_run: bool, actor: str | None, message: str | None) -> MergeResult:
-        is_up_to_date = self.source.head.commit.id in {commit.id for commit in self.bases.commits}
-        if self.resolutions and (is_up_to_date or self.is_fast_forward):
-            raise StaleResolution(self.resolutions[0].type_name, self.resolutions[0].entity_id)
+    def run(self) -> MergeResult:
+        is_up_to_date = self.source.entry.head.commit in self.bases.commits
+        resolutions, strategy = self.options.resolutions, self.options.strategy
+        if resolutions and (is_up_to_date or self.is_fast_forward):
+            raise StaleResolution(resolutions[0].type_name, resolutions[0].entity_id)
         if is_up_to_date:
-            return self._result("already_up_to_date", dry_run=dry_run)
+            return self._result("already_up_to_date")
         if self.is_fast_forward:
-            return self._fast_forward(dry_run=dry_run, actor=actor, message=message)
-        views = (self.target_view, self.source_view)
-        self.schema = merged_schema(self.bases, *views, self.strategy, self.differences)
+            return self._fast_forward()
+        self.schema = merged_schema(self.bases, self.target_view, self.source_view, strategy, self.differences)
         if self.schema.conflicts:
-            return self._stopped_by_schemas(dry_run=dry_run)
+            return self._stopped_by_schemas()
         self._choose_sides()
-        self._take_resolutions()
+        if resolutions:
+            self._take_resolutions()
         conflicts = self._conflicts()
-        if conflicts and not dry_run:
-            raise conflict_error(self.source_name, self.target.branch, conflicts, self.by)
-        commit = None
-        if not dry_run:
-            reach(Failpoint.MERGE_BEFORE_STAGE)
-            commit = self._publish(self._merged_tables(), self.schema, actor, described(message, self.resolutions))
+        if conflicts:
+            return self._stopped_by(conflicts)
+        return self._finish("merged", self._summaries(), self._merged_tables)
+
+    def _fast_forward(self) -> MergeResult:
+        after = self.source_view.snapshot
+        self.schema = MergedSchema(after.schema, self.source_view.catalog)
+        changes = table_changes(self.target_view, self.schema, after.tables)
+        types = {change.key: TypeSummary("pointer") for change in changes}
+        return self._finish("fast_forward", types, lambda: after.tables)
+
+    def _finish(
+        self, outcome: Outcome, types: Mapping[str, TypeSummary], stage: Callable[[], Mapping[str, TableState]]
+    ) -> MergeResult:
+        """Stage and publish, unless it is a dry run or there is nothing to say."""
+        steps = self._schema_steps()
+        if self.source.parent is None and not types and not steps:
+            return self._result("already_up_to_date")
+        if self.options.dry_run:
+            return self._result(outcome, types=types, schema_steps=steps)
+        reach(Failpoint.MERGE_BEFORE_STAGE)
+        commit = self._publish(stage())
+        return self._result(outcome, commit, types=types, schema_steps=steps)
+
+    def _stopped_by_schemas(self) -> MergeResult:
+        """Rows are not looked at before it is known what they are."""
+        conflicts = self.schema.conflicts
+        sides = self.source.name, self.target.branch, conflicts, self.source.schema_remedy
+        if not self.options.dry_run:
+            raise schema_conflict_error(*sides)
+        return self._result("conflicts", hint=schema_conflict_hint(*sides), schema_conflicts=conflicts)
+
+    def _stopped_by(self, conflicts: tuple[MergeConflict, ...]) -> MergeResult:
+        sides = self.source.name, self.target.branch, conflicts, self.options.by
+        if not self.options.dry_run:
+            raise conflict_error(*sides)
         return self._result(
-            "conflicts" if conflicts else "merged",
-            dry_run=dry_run,
-            commit=commit,
-            types=self._summaries(),
+            "conflicts",
+            hint=conflict_hint(*sides),
             conflicts=conflicts,
-            hint=conflict_hint(self.source_name, self.target.branch, conflicts, self.by) if conflicts else None,
-            schema_steps=self._schema_steps(self.schema.catalog),
+            types=self._summaries(),
+            schema_steps=self._schema_steps(),
         )
 
-    def _result(self, outcome: Outcome, *, dry_run: bool, commit: Commit | None = None, **members: Any) -> MergeResult:
+    def _schema_steps(self) -> tuple[MigrationStep, ...]:
+        before = self.target_view.catalog
+        return () if self.schema.catalog is before else compare_catalogs(before, self.schema.catalog)
+
+    def _result(self, outcome: Outcome, commit: Commit | None = None, **members: Any) -> MergeResult:
         return MergeResult(
-            self.source_name,
+            self.source.name,
             self.target.branch,
             outcome,
             commit,
             tuple(base.id for base in self.bases.commits),
-            dry_run=dry_run,
-            source_commit=self.source.head.commit.id,
+            dry_run=self.options.dry_run,
+            source_commit=self.source.entry.head.commit.id,
             target_commit=self.target.head.commit.id,
             **members,
-        )
-
-    def _stopped_by_schemas(self, *, dry_run: bool) -> MergeResult:
-        """Rows are not looked at before it is known what they are."""
-        source, target, conflicts = self.source_name, self.target.branch, self.schema.conflicts
-        if not dry_run:
-            raise schema_conflict_error(source, target, conflicts, self.schema_remedy)
-        hint = schema_conflict_hint(source, target, conflicts, self.schema_remedy)
-        return self._result("conflicts", dry_run=True, hint=hint, schema_conflicts=conflicts)
-
-    def _schema_steps(self, after: Catalog) -> tuple[MigrationStep, ...]:
-        before = self.target_view.catalog
-        return () if after is before else compare_catalogs(before, after)
-
-    def _fast_forward(self, *, dry_run: bool, actor: str | None, message: str | None) -> MergeResult:
-        tables = self.source_view.snapshot.tables
-        schema = MergedSchema(self.source_view.snapshot.schema, self.source_view.catalog)
-        changes = table_changes(self.target_view, schema, tables)
-        commit = None
-        if not dry_run:
-            reach(Failpoint.MERGE_BEFORE_STAGE)
-            commit = self._publish(tables, schema, actor, message)
-        return self._result(
-            "fast_forward",
-            dry_run=dry_run,
-            commit=commit,
-            types={change.key: TypeSummary("pointer") for change in changes},
-            schema_steps=self._schema_steps(self.source_view.catalog),
         )
 
     # ------------------------------------------------------------ what to merge
 
     def _choose_sides(self) -> None:
         """Everything is read under the merged schema, and put on the tables of the target."""
-        bases = replace(self.bases, views=tuple(self.schema.view(view) for view in self.bases.views))
-        current, incoming = (self.schema.view(view, bases.views[0]) for view in (self.target_view, self.source_view))
-        self.bases = bases
-        self.current = BranchChanges(current, incoming, bases, self.differences)
-        self.incoming = BranchChanges(incoming, current, bases, self.differences)
-        self.rule = MergeRule(self.by, self.strategy, "ours")
+        self.bases = replace(self.bases, views=tuple(map(self.schema.view, self.bases.views)))
+        base = self.bases.views[0]
+        self.current, self.incoming = (self.schema.view(view, base) for view in (self.target_view, self.source_view))
         self.moved = self._moved_types(self.incoming, self.current)
-        self.target_moved = self._moved_since_bases(self.current)
+        self.target_moved = self.bases.moved(self.current)
 
     def _take_resolutions(self) -> None:
         """What was decided, checked against what the branches have now. Types that it is about are merged row by row."""
         catalog = self.schema.catalog
         of_type = groupby(
-            sorted(self.resolutions, key=lambda resolution: resolution.table_key),
+            sorted(self.options.resolutions, key=lambda resolution: resolution.table_key),
             key=lambda resolution: resolution.table_key,
         )
         for _, members in of_type:
@@ -305,31 +313,23 @@ class MergeAttempt:
                 )
                 for resolution in resolutions
             }
-            self._merges[entity.id] = self._as_decided(self._merges[entity.id])
+            self._merges[entity.id] = put_over(self._merges[entity.id], self._states[entity.id])
             if entity not in self.moved:
                 self.moved.append(entity)
 
     def _sides_of(self, entity: EntityType, ids: list[str]) -> dict[str, Sides]:
         """The rows of some entities on each side; none at a base that merges which crossed do not agree on."""
         base = self.bases.views[0] if self.bases.agree_on(entity.id) else None
-        rows = [rows_by_id(view, entity, ids) for view in (base, self.current.view, self.incoming.view)]
+        rows = [rows_by_id(view, entity, ids) for view in (base, self.current, self.incoming)]
         return {id: Sides(*(side.get(id) for side in rows)) for id in ids}
 
-    def _moved_types(self, incoming: BranchChanges, current: BranchChanges) -> list[EntityType]:
+    def _moved_types(self, incoming: View, current: View) -> list[EntityType]:
         """The types that one branch changed and the other does not have already."""
         return [
             self.schema.catalog.by_id[type_id]
-            for type_id in sorted(self._moved_since_bases(incoming))
-            if not same_state(state_of(incoming.view, type_id), state_of(current.view, type_id))
+            for type_id in sorted(self.bases.moved(incoming))
+            if not same_state(state_of(incoming, type_id), state_of(current, type_id))
         ]
-
-    def _moved_since_bases(self, branch: BranchChanges) -> frozenset[int]:
-        """The types whose rows on a branch are not those of every base."""
-        return frozenset(
-            type_id
-            for type_id in self.schema.catalog.by_id
-            if not all(same_state(state_of(branch.view, type_id), state_of(base, type_id)) for base in self.bases.views)
-        )
 
     def _takes_pointer(self, entity: EntityType) -> bool:
         """The target still has the base's rows, and nobody decided anything about them."""
@@ -337,13 +337,11 @@ class MergeAttempt:
 
     def _merge_of(self, entity: EntityType) -> TypeMerge:
         if entity.id not in self._merges:
-            merge = merge_type(self.incoming, self.current, entity, self.rule)
-            self._merges[entity.id] = self._as_decided(merge)
+            rule = MergeRule(self.options.by, self.options.strategy)
+            self._merges[entity.id] = merge_type(
+                entity, self.incoming, self.current, self.bases, rule, self.differences
+            )
         return self._merges[entity.id]
-
-    def _as_decided(self, merge: TypeMerge) -> TypeMerge:
-        states = self._states.get(merge.entity.id)
-        return merge if states is None else put_over(merge, states)
 
     def _conflicts(self) -> tuple[MergeConflict, ...]:
         """Every conflict there is: of the row rule, and then of the merged whole."""
@@ -353,25 +351,29 @@ class MergeAttempt:
             if not self._takes_pointer(entity)
             for conflict in self._merge_of(entity).conflicts
         ]
+        ours, theirs = self.target_view.snapshot.schema, self.source_view.snapshot.schema
         # A row that somebody gave may break a rule with any other; else only rows of both sides can.
-        only_of_both = self.source_view.snapshot.schema == self.target_view.snapshot.schema and not self._states
-        broken = {
-            *violations(self.moved, self.current, self.target_moved, self._merge_of, same_schema=only_of_both),
-            *rounded(self.source_view, self.moved, self._merge_of),
-        }
-        if self.schema.has_rules_beyond(self.target_view.catalog):
+        only_of_both = ours == theirs and not self._states
+        broken = {*violations(self.moved, self.current, self.target_moved, self._merge_of, same_schema=only_of_both)}
+        if self.schema.hash != theirs:
+            broken |= {*rounded(self.source_view, self.moved, self._merge_of)}
+        if self.schema.hash != ours and self.schema.has_rules_beyond(self.target_view.catalog):
             broken |= {*self._broken_by_target()}
-        conflicts += self._with_values(sorted(broken, key=lambda conflict: conflict.order))
+        if broken:
+            conflicts += self._with_values(sorted(broken, key=lambda conflict: conflict.order))
         return tuple(sorted(conflicts, key=lambda conflict: conflict.order))
 
     def _broken_by_target(self) -> list[MergeConflict]:
         """Rules that are new to the target, broken by what it changed: the other way round, its rows are put on the source's.
         What it did not change is in the merged whole as the source has it, where the rule was checked on every row."""
-        rule, merges = MergeRule(self.by, self.strategy, "theirs"), dict[int, TypeMerge]()
+        rule = MergeRule(self.options.by, self.options.strategy, current="theirs", incoming="ours")
+        merges = dict[int, TypeMerge]()
 
         def merge_of(entity: EntityType) -> TypeMerge:
             if entity.id not in merges:
-                merges[entity.id] = self._as_decided(merge_type(self.current, self.incoming, entity, rule))
+                merge = merge_type(entity, self.current, self.incoming, self.bases, rule, self.differences)
+                states = self._states.get(entity.id)
+                merges[entity.id] = merge if states is None else put_over(merge, states)
             return merges[entity.id]
 
         moved = self._moved_types(self.current, self.incoming)
@@ -380,7 +382,7 @@ class MergeAttempt:
 
     def _with_values(self, conflicts: list[MergeConflict]) -> Iterator[MergeConflict]:
         """Broken rules with what each side has of the properties concerned."""
-        types = {(kind_of(entity), entity.name): entity for entity in self.current.view.catalog.tables.values()}
+        types = {(kind_of(entity), entity.name): entity for entity in self.current.catalog.tables.values()}
         for (kind, name), members in groupby(
             conflicts, key=lambda conflict: (conflict.entity_kind, conflict.type_name)
         ):
@@ -395,9 +397,9 @@ class MergeAttempt:
 
     def _merged_tables(self) -> dict[str, TableState]:
         """Every table of the merged state, by the current branch's names; the generations are still open."""
-        tables = dict(self.current.view.snapshot.tables)
+        tables = dict(self.current.snapshot.tables)
         for entity in filter(self._takes_pointer, self.moved):
-            state = state_of(self.incoming.view, entity.id)
+            state = state_of(self.incoming, entity.id)
             if state is None:
                 tables.pop(entity.table_key, None)
             else:
@@ -414,14 +416,12 @@ class MergeAttempt:
         return tables
 
     def _stage(self, entity: EntityType) -> list[Staged]:
-        table = self.current.view.table_or_new(entity.table_key)
+        table = self.current.table_or_new(entity.table_key)
         return stage_merge(self.repository.tables, table, self._merge_of(entity))
 
-    def _publish(
-        self, tables: Mapping[str, TableState], schema: MergedSchema, actor: str | None, message: str | None
-    ) -> Commit:
+    def _publish(self, tables: Mapping[str, TableState]) -> Commit:
         reach(Failpoint.MERGE_BEFORE_PUBLISH)
-        target = self.target_view.snapshot
+        target, schema = self.target_view.snapshot, self.schema
         if schema.hash not in (target.schema, self.source_view.snapshot.schema):
             self.repository.history.schemas.put(encode_catalog(schema.catalog))
         plan = PublishPlan(
@@ -431,10 +431,10 @@ class MergeAttempt:
             base=target.commit.ref,
             schema=target.schema,
             changes=table_changes(self.target_view, schema, tables),
-            kind=self.kind,
-            actor=actor,
-            message=message,
-            merged=self.merged,
+            kind=self.source.kind,
+            actor=self.options.actor,
+            message=described(self.options.message, self.options.resolutions),
+            merged=self.source.parent,
             new_schema=schema.hash if schema.hash != target.schema else None,
             staged_since=self.since,
         )
@@ -455,7 +455,7 @@ class MergeAttempt:
         if (
             relied is None
             or moved
-            or self.expect
+            or self.is_exact
             or snapshot.schema != target.schema
             or self._has_merged_since(snapshot)
         ):
@@ -466,7 +466,7 @@ class MergeAttempt:
         """The tables whose rows on the target this merge depends on; None when it is all of them."""
         if self.is_fast_forward or self.schema.hash != self.target_view.snapshot.schema:
             return None
-        catalog = self.current.view.catalog
+        catalog = self.current.catalog
         keys = {entity.table_key for entity in self.moved}
         for entity in self.moved:
             if isinstance(entity, EdgeType):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.changes.equality import aligned, equal_values
 from omnigraph.changes.stored_rows import chunk_rows, typed_rows_at
-from omnigraph.changes.table_diff import DELETE, INSERT, SAME
+from omnigraph.changes.table_diff import DELETE, INSERT, SAME, ComparedPair
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType
 from omnigraph.language.projection import wider_entity
 from omnigraph.language.schema.merging import SchemaConflict, Side, Strategy, merge_schemas
@@ -91,13 +91,13 @@ class _NewValues:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        rows = self.differences.between(base, view, type_id)
-        rows = rows.filter(pc.invert(pc.is_in(rows.column("op"), pa.array([DELETE, SAME], pa.int8()))))
-        if property_id is None:
-            return bool(rows.num_rows)
         before, after = type_rows(base, type_id), type_rows(view, type_id)
         assert before is not None, "both have the type"
         assert after is not None, "both have the type"
+        rows = self.differences.of(ComparedPair(before, after))
+        rows = rows.filter(pc.invert(pc.is_in(rows.column("op"), pa.array([DELETE, SAME], pa.int8()))))
+        if property_id is None:
+            return bool(rows.num_rows)
         (name,) = (property.name for property in after.entity.properties.values() if property.id == property_id)
         entity = wider_entity(before.entity, after.entity)
         step = chunk_rows(before.table, after.table)

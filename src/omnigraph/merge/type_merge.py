@@ -11,7 +11,7 @@ rows that go, and those that the rules ask about. Only conflicts, and rows with 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,8 +20,8 @@ from omnigraph.changes.stored_rows import TypeRows, chunk_rows, typed_rows_at
 from omnigraph.changes.table_diff import DELETE, INSERT, UPDATE, ComparedPair, ids_by_source, in_buckets
 from omnigraph.language.catalog import EntityType
 from omnigraph.language.schema.merging import Strategy
-from omnigraph.merge.bases import type_rows
-from omnigraph.merge.branch_changes import BranchChanges, current_addresses
+from omnigraph.merge.addresses import current_addresses
+from omnigraph.merge.bases import Bases, Differences
 from omnigraph.merge.conflicts import MergeConflict, divergence
 from omnigraph.merge.origins import Origins
 from omnigraph.merge.three_way import (
@@ -37,7 +37,7 @@ from omnigraph.merge.three_way import (
 from omnigraph.merge.virtual_base import VirtualBase
 from omnigraph.tables.row_set import RowSet
 from omnigraph.values.arrow import are_among
-from omnigraph.views import View
+from omnigraph.views import Repository, View
 from omnigraph.workers import IN_PROCESS, ExchangingWorkers
 
 if TYPE_CHECKING:
@@ -55,11 +55,8 @@ class MergeRule:
 
     by: By
     strategy: Strategy
-    current: BranchRole
-
-    @property
-    def incoming(self) -> BranchRole:
-        return "ours" if self.current == "theirs" else "theirs"
+    current: BranchRole = "ours"
+    incoming: BranchRole = "theirs"
 
 
 class MergeCounts(NamedTuple):
@@ -115,33 +112,54 @@ class TypeMerge:
         return not (len(self.puts) or self.combined.num_rows or len(self.removes))
 
 
-def merge_type(incoming: BranchChanges, current: BranchChanges, entity: EntityType, rule: MergeRule) -> TypeMerge:
-    """`entity` is the type as the current branch's schema has it."""
-    sides = MergedSides(
-        entity,
-        _stored(incoming.view, entity),
-        _stored(current.view, entity),
-        _stored(current.reference(entity.id), entity),
-        _stored(incoming.bases.views[0], entity),
-        rule,
+def merge_type(
+    entity: EntityType, incoming: View, current: View, bases: Bases, rule: MergeRule, differences: Differences
+) -> TypeMerge:
+    """What the incoming branch brings to one type of the current one. All snapshots are read under one schema, that of `entity`."""
+    import pyarrow as pa
+
+    views = incoming, current, bases.views[0]
+    theirs, ours, base = (TypeRows(entity, view.table(entity.table_key)) for view in views)
+    if bases.agree_on(entity.id):
+        crossed = None
+        sides = MergedSides(entity, theirs, ours, base, base, rule)
+        pairs = ComparedPair(base, theirs), ComparedPair(base, ours)
+    else:
+        # Which rows the branches have alike needs no base: they are compared with each other.
+        crossed = CrossedBases(incoming.repository, bases, entity)
+        sides = MergedSides(entity, theirs, ours, theirs, base, rule)
+        pairs = ComparedPair(ours, theirs), ComparedPair(theirs, ours)
+    rows = {name: RowSet() for name in ADDRESSES}
+    combined, counts, conflicts = [open_schema(entity).empty_table()], Counter[int](), list[MergeConflict]()
+    for decisions in _decisions(sides, pairs, crossed, differences):
+        for name, addresses in decisions.rows.items():
+            rows[name].add(addresses)
+        combined += decisions.combined
+        counts += decisions.counts
+        conflicts += decisions.conflicts
+    return TypeMerge(
+        entity=entity,
+        incoming=theirs,
+        current=ours,
+        reference=sides.reference,
+        combined=pa.concat_tables(combined),
+        counts=MergeCounts(counts[INSERT], counts[UPDATE], counts[DELETE]),
+        conflicts=tuple(conflicts),
+        **rows,
     )
-    whole = _Whole(sides)
-    for decisions in _decisions(incoming, current, sides):
-        whole.add(decisions)
-    return whole.result()
 
 
-def _stored(view: View, entity: EntityType) -> TypeRows:
-    return type_rows(view, entity.id) or TypeRows(entity, None)
-
-
-def _decisions(incoming: BranchChanges, current: BranchChanges, sides: MergedSides) -> Iterator[Decisions]:
+def _decisions(
+    sides: MergedSides,
+    pairs: tuple[ComparedPair, ComparedPair],
+    crossed: CrossedBases | None,
+    differences: Differences,
+) -> Iterator[Decisions]:
     """All at once where few ids differ; else bucket by bucket, by tasks."""
-    type_id, workers = sides.entity.id, incoming.differences.workers
-    pairs = incoming.pair(type_id), current.pair(type_id)
-    crossed = None if incoming.bases.agree_on(type_id) else CrossedBases(incoming, sides.entity)
+    workers = differences.workers
     if all(pair.is_small for pair in pairs):
-        yield decided_changes(sides, incoming.compared(type_id), current.compared(type_id), crossed, workers)
+        brought, kept = map(differences.of, pairs)
+        yield decided_changes(sides, brought, kept, crossed, workers)
     else:
         # Bases that disagree are merged from the history, which is not taken to workers.
         chosen = workers if crossed is None else IN_PROCESS
@@ -151,10 +169,9 @@ def _decisions(incoming: BranchChanges, current: BranchChanges, sides: MergedSid
 class CrossedBases:
     """The base rows of a type on which merges that crossed do not agree."""
 
-    def __init__(self, incoming: BranchChanges, entity: EntityType) -> None:
-        repository = incoming.view.repository
-        self._virtual = VirtualBase(repository, incoming.bases.commits, entity)
-        self._origins = Origins(repository, incoming.bases, entity)
+    def __init__(self, repository: Repository, bases: Bases, entity: EntityType) -> None:
+        self._virtual = VirtualBase(repository, bases.commits, entity)
+        self._origins = Origins(repository, bases, entity)
 
     def rows(self, ids: pa.Array) -> BaseRows:
         return self._origins.settled(self._virtual.rows(ids))
@@ -173,50 +190,23 @@ class _DecidedBucket:
         return decided_changes(self.sides, brought, self.current.joined(gone_here, come_here), self.crossed)
 
 
-@dataclass
-class _Whole:
-    """The decisions about a type, put together."""
-
-    sides: MergedSides
-    rows: dict[str, RowSet] = field(default_factory=lambda: {name: RowSet() for name in ADDRESSES})
-    combined: list[pa.Table] = field(default_factory=list)
-    counts: list[MergeCounts] = field(default_factory=lambda: [MergeCounts(0, 0, 0)])
-    conflicts: list[MergeConflict] = field(default_factory=list)
-
-    def add(self, decisions: Decisions) -> None:
-        for name, addresses in decisions.rows.items():
-            self.rows[name].add(addresses)
-        self.combined.append(decisions.combined)
-        self.counts.append(decisions.counts)
-        self.conflicts += decisions.conflicts
-
-    def result(self) -> TypeMerge:
-        import pyarrow as pa
-
-        sides = self.sides
-        return TypeMerge(
-            entity=sides.entity,
-            incoming=sides.incoming,
-            current=sides.current,
-            reference=sides.reference,
-            combined=pa.concat_tables([open_schema(sides.entity).empty_table(), *self.combined]),
-            counts=MergeCounts(*map(sum, zip(*self.counts, strict=True))),
-            conflicts=tuple(self.conflicts),
-            **self.rows,
-        )
-
-
 # ---------------------------------------------------------------- some of the entities
 
 
-@dataclass(frozen=True)
+@dataclass
 class Decisions:
-    """What becomes of some entities of a type: see `TypeMerge`."""
+    """What becomes of some entities of a type: see `TypeMerge`. `counts` by operation on the target."""
 
-    rows: Mapping[str, np.ndarray[Any, Any]]
-    combined: pa.Table
-    counts: MergeCounts
-    conflicts: list[MergeConflict]
+    rows: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    combined: list[pa.Table] = field(default_factory=list)
+    counts: Counter[int] = field(default_factory=Counter)
+    conflicts: list[MergeConflict] = field(default_factory=list)
+
+    def put(self, name: str, addresses: np.ndarray[Any, Any]) -> None:
+        import numpy as np
+
+        known = self.rows.get(name)
+        self.rows[name] = addresses if known is None else np.concatenate([known, addresses])
 
 
 def decided_changes(
@@ -227,29 +217,40 @@ def decided_changes(
     workers: ExchangingWorkers = IN_PROCESS,
 ) -> Decisions:
     """What becomes of the entities that either branch changed or stored again."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    rule, outcome = sides.rule, _Outcome()
+    rule, decisions = sides.rule, Decisions()
     brought, kept = really_changed(compared_incoming), really_changed(compared_current)
     alone = _alone(brought, kept)
-    op = alone.column("op")
-    outcome.put("puts", alone.filter(pc.not_equal(op, DELETE)).column("after"))
-    before = alone.filter(pc.not_equal(op, INSERT)).select(["op", "before"])
-    places = current_addresses(sides.reference, sides.current, compared_current, before.column("before").to_numpy())
-    outcome.put("removes", places)
-    outcome.put("gone", places[before.column("op").to_numpy() == DELETE])
-    contested = brought.select(["id", "before", "after"]).rename_columns(["id", "before", rule.incoming])
-    contested = contested.join(
-        kept.select(["id", "after"]).rename_columns(["id", rule.current]), "id", join_type="inner"
-    )
-    for chunk, decided in _decided(sides, contested, crossed, workers):
-        outcome.add(chunk, decided, rule)
-    outcome.put("brought", brought.column("after"))
-    outcome.put("changed", kept.column("after"))
-    outcome.put("changed_before", kept.column("before"))
+    replaced = alone.filter(pc.is_valid(alone.column("before")))
+    places = current_addresses(sides.reference, sides.current, compared_current, _present(replaced, "before"))
+    decisions.put("puts", _present(alone, "after"))
+    decisions.put("removes", places)
+    decisions.put("gone", places[replaced.column("op").to_numpy() == DELETE])
+    decisions.put("brought", _present(brought, "after"))
+    decisions.put("changed", _present(kept, "after"))
+    decisions.put("changed_before", _present(kept, "before"))
+    by_source = alone if rule.incoming == "theirs" else _alone(kept, brought)
+    decisions.counts.update(by_source.column("op").to_pylist())
+    restored = [pa.array([], pa.utf8())]
+    if brought.num_rows > alone.num_rows:
+        contested = brought.select(["id", "before", "after"]).rename_columns(["id", "before", rule.incoming])
+        contested = contested.join(
+            kept.select(["id", "after"]).rename_columns(["id", rule.current]), "id", join_type="inner"
+        )
+        for chunk, decided in _decided(sides, contested, crossed, workers):
+            restored.append(_add_decided(decisions, chunk, decided, rule))
     deleted = kept.filter(pc.equal(kept.column("op"), DELETE))
-    outcome.put("lost", deleted.filter(pc.invert(are_among(deleted.column("id"), outcome.restored()))).column("before"))
-    return outcome.decisions(sides.entity, _alone(kept, brought) if rule.current == "theirs" else alone)
+    is_restored = are_among(deleted.column("id"), pa.concat_arrays(restored))
+    decisions.put("lost", _present(deleted.filter(pc.invert(is_restored)), "before"))
+    return decisions
+
+
+def _present(rows: pa.Table, column: str) -> np.ndarray[Any, Any]:
+    """The addresses in a column."""
+    addresses: np.ndarray[Any, Any] = rows.column(column).drop_null().to_numpy()
+    return addresses
 
 
 def _alone(changes: pa.Table, others: pa.Table) -> pa.Table:
@@ -326,66 +327,26 @@ def _conflicts(three_way: ThreeWay, chosen: np.ndarray[Any, Any]) -> Iterator[Me
         yield divergence(three_way.entity, id, kind, sides)
 
 
-@dataclass
-class _Outcome:
-    """What the decisions come to."""
+def _add_decided(decisions: Decisions, places: pa.Table, decided: Decided, rule: MergeRule) -> pa.Array:
+    """Put together what becomes of contested entities; the ids that the current branch deleted and that are there again."""
+    import pyarrow as pa
 
-    rows: dict[str, list[np.ndarray[Any, Any]]] = field(default_factory=lambda: {name: [] for name in ADDRESSES})
-    brought_back: list[pa.Array] = field(default_factory=list)
-    combined: list[pa.Table] = field(default_factory=list)
-    conflicts: list[MergeConflict] = field(default_factory=list)
-    to_target: Counter[tuple[bool, bool]] = field(default_factory=Counter)
-    """Of the entities that do not stay as the target has them: whether they are there then, and were before."""
-
-    def put(self, name: str, addresses: pa.ChunkedArray | np.ndarray[Any, Any]) -> None:
-        import numpy as np
-
-        if not isinstance(addresses, np.ndarray):
-            addresses = addresses.drop_null().to_numpy()
-        self.rows[name].append(addresses.astype(np.uint64, copy=False))
-
-    def add(self, places: pa.Table, decided: Decided, rule: MergeRule) -> None:
-        import pyarrow as pa
-
-        verdicts = decided.verdicts
-        incoming, has_incoming = _addresses(places.column(rule.incoming))
-        current, has_current = _addresses(places.column(rule.current))
-        taken, combined = verdicts == rule.incoming, verdicts == COMBINED
-        self.put("puts", incoming[taken & has_incoming])
-        self.put("combined_from", incoming[combined])
-        self.put("removes", current[(taken & has_current) | combined])
-        self.put("gone", current[taken & has_current & ~has_incoming])
-        self.brought_back.append(
-            places.column("id").combine_chunks().filter(pa.array(taken & has_incoming & ~has_current))
-        )
-        ours, theirs = (has_current, has_incoming) if rule.current == "ours" else (has_incoming, has_current)
-        to_target = (verdicts == THEIRS) | combined
-        self.to_target.update(zip(theirs[to_target].tolist(), ours[to_target].tolist(), strict=True))
-        self.combined.append(decided.combined)
-        self.conflicts += decided.conflicts
-
-    def restored(self) -> pa.Array:
-        """Ids that the current branch deleted and that are there again."""
-        import pyarrow as pa
-
-        return pa.concat_arrays([pa.array([], pa.utf8()), *self.brought_back])
-
-    def decisions(self, entity: EntityType, alone: pa.Table) -> Decisions:
-        """With the changes that the source made alone, which are counted."""
-        import numpy as np
-        import pyarrow as pa
-
-        ops = Counter(alone.column("op").to_pylist())
-        return Decisions(
-            rows={name: np.concatenate([np.zeros(0, np.uint64), *parts]) for name, parts in self.rows.items()},
-            combined=pa.concat_tables([open_schema(entity).empty_table(), *self.combined]),
-            counts=MergeCounts(
-                inserted=ops[INSERT] + self.to_target[True, False],
-                updated=ops[UPDATE] + self.to_target[True, True],
-                deleted=ops[DELETE] + self.to_target[False, True],
-            ),
-            conflicts=self.conflicts,
-        )
+    verdicts = decided.verdicts
+    incoming, has_incoming = _addresses(places.column(rule.incoming))
+    current, has_current = _addresses(places.column(rule.current))
+    taken, combined = verdicts == rule.incoming, verdicts == COMBINED
+    decisions.put("puts", incoming[taken & has_incoming])
+    decisions.put("combined_from", incoming[combined])
+    decisions.put("removes", current[(taken & has_current) | combined])
+    decisions.put("gone", current[taken & has_current & ~has_incoming])
+    ours, theirs = (has_current, has_incoming) if rule.current == "ours" else (has_incoming, has_current)
+    to_target = (verdicts == THEIRS) | combined
+    decisions.counts[INSERT] += int((to_target & theirs & ~ours).sum())
+    decisions.counts[UPDATE] += int((to_target & theirs & ours).sum())
+    decisions.counts[DELETE] += int((to_target & ~theirs).sum())
+    decisions.combined.append(decided.combined)
+    decisions.conflicts += decided.conflicts
+    return places.column("id").combine_chunks().filter(pa.array(taken & has_incoming & ~has_current))
 
 
 def _addresses(column: pa.ChunkedArray) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

@@ -1,47 +1,21 @@
-"""What each branch changed since they parted, and where a row that a branch did not change is stored on it."""
+"""Where rows that a branch did not change are stored on it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.changes.stored_rows import TypeRows
-from omnigraph.changes.table_diff import SAME, ComparedPair
-from omnigraph.merge.bases import Bases, Differences, compared_pair
+from omnigraph.changes.table_diff import SAME
 from omnigraph.tables import Table
 from omnigraph.tables.ascending import distinct
 from omnigraph.tables.fragment import OFFSET_BITS
 from omnigraph.tables.shared_fragments import fragments_by_files
-from omnigraph.views import View
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
 NOWHERE = 2**64 - 1
-
-
-class BranchChanges:
-    """The head of one branch, compared with where it parted from the other; where that is several commits that differ in
-    a type, that type is compared with the other head: what both branches have alike needs no base."""
-
-    def __init__(self, view: View, other: View, bases: Bases, differences: Differences) -> None:
-        self.view = view
-        self.other = other
-        self.bases = bases
-        self.differences = differences
-
-    def reference(self, type_id: int) -> View:
-        """What a type is compared with."""
-        return self.bases.views[0] if self.bases.agree_on(type_id) else self.other
-
-    def pair(self, type_id: int) -> ComparedPair:
-        """The type as the reference and this branch have it."""
-        return compared_pair(self.reference(type_id), self.view, type_id)
-
-    def compared(self, type_id: int) -> pa.Table:
-        """Columns id, op, before (an address in the reference's table) and after (one in this branch's table), also of rows that were
-        only stored again."""
-        return self.differences.between(self.reference(type_id), self.view, type_id)
 
 
 def current_addresses(
