@@ -115,16 +115,17 @@ def azure() -> Iterator[AzureServer]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """One Spark session for the whole run. Its JVM compiles quickly rather than well: nothing here runs long enough for more. It
-    stands in a folder of its own, where it writes whatever has no absolute path."""
+    """One Spark session for the whole run. Its JVM compiles quickly rather than well, collects with one thread, and Spark interprets
+    its plans: nothing here runs long enough for more. It stands in a folder of its own, where it writes whatever has no absolute path."""
     from omnigraph.pipeline.spark import start_cache
     from omnigraph.pipeline.spark.session import TASK_ATTEMPTS, start
 
     cache = start_cache.find()
-    options = (*(cache.options() if cache else ()), "-XX:TieredStopAtLevel=1")
+    options = (*(cache.options() if cache else ()), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
     with pytest.MonkeyPatch.context() as place:
         place.chdir(tmp_path_factory.mktemp("spark"))
         session = start(f"local[{os.cpu_count() or 1},{TASK_ATTEMPTS}]", "1g", "tests", options)
+    session.conf.set("spark.sql.codegen.wholeStage", "false")
     yield session
     session.stop()
 

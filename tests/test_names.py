@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -13,9 +14,10 @@ _PRIVATE_WORDS = {"told", "given", "better", "one", "found", "each", "beside", "
 """They say how a value came about, not what it is."""
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(SOURCE.rglob("*.py")):
-        yield path.relative_to(SOURCE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+@functools.cache
+def modules() -> list[tuple[str, ast.Module]]:
+    paths = sorted(SOURCE.rglob("*.py"))
+    return [(path.relative_to(SOURCE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))) for path in paths]
 
 
 def bound_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
