@@ -198,13 +198,6 @@ def ids_by_source(pieces: Iterable[tuple[int, Any]], sources: int) -> list[pa.Ta
     return [pa.concat_tables(tables) for tables in by_source]
 
 
-def no_changes() -> pa.Table:
-    import pyarrow as pa
-
-    fields = [("id", pa.utf8()), ("op", pa.int8()), ("before", pa.uint64()), ("after", pa.uint64())]
-    return pa.schema(fields).empty_table()
-
-
 def unshared_rows(side: TypeRows, against: TypeRows, workers: ExchangingWorkers) -> pa.Table:
     """Ids and addresses of the rows of one side that are not, as stored, rows of the other."""
     import pyarrow as pa

@@ -113,7 +113,7 @@ def merge_branches(
     if expect is not None:
         _check_head(theirs, expect[0])
     remedy = f"make the two schemas say the same with 'omnigraph schema apply --branch {source}', and merge again"
-    incoming = Incoming(theirs, source, "merge", theirs.head.commit.ref, remedy)
+    incoming = MergeSource(theirs, source, "merge", theirs.head.commit.ref, remedy)
 
     def attempt(ours: Entry) -> MergeResult:
         if expect is not None:
@@ -162,7 +162,7 @@ def _with_branch_deleted(repository: Repository, result: MergeResult, source: En
 
 
 @dataclass(frozen=True)
-class Incoming:
+class MergeSource:
     """The state whose changes are brought in, and how the commit records that."""
 
     entry: Entry
@@ -180,7 +180,7 @@ class MergeAttempt:
 
     def __init__(
         self,
-        source: Incoming,
+        source: MergeSource,
         target: Entry,
         bases: Bases,
         options: MergeOptions,

@@ -13,7 +13,7 @@ from omnigraph.errors import PreconditionFailed, UsageError
 from omnigraph.history import Commit, Entry, PublishPlan, Snapshot, check_attribution
 from omnigraph.language.catalog import dropped_names
 from omnigraph.merge.bases import Bases, Differences
-from omnigraph.merge.merge import Incoming, MergeAttempt, MergeOptions, on_newest_head, table_changes
+from omnigraph.merge.merge import MergeAttempt, MergeOptions, MergeSource, on_newest_head, table_changes
 from omnigraph.merge.result import MergeResult
 from omnigraph.merge.schemas import MergedSchema
 from omnigraph.views import Repository, View, encode_catalog
@@ -36,7 +36,7 @@ def revert_commit(repository: Repository, reverted: Commit, branch: str, options
             f"change what '{branch}' is to have with 'omnigraph schema apply' and 'omnigraph mutate'; "
             f"what was there before is in 'omnigraph branch create NAME --from {before.head.commit.id}'"
         )
-        incoming = Incoming(before, f"before {reverted.id}", "revert", None, remedy)
+        incoming = MergeSource(before, f"before {reverted.id}", "revert", None, remedy)
         base = repository.view(history.revisions.snapshot(reverted.ref))
 
         def attempt(ours: Entry) -> MergeResult:
