@@ -72,8 +72,12 @@ def diff(
     the later schema; what only one of the schemas has is no change. Entities of a type that is gone are deleted.
     """
     for earlier, later in changed_types(before, after, only, resume):
-        inside = resume is not None and type_order(later.entity) == resume.type_order
-        yield from _type_changes(earlier, later, only, resume if inside else None, workers)
+        tables = _wanted_rows(earlier, later, only, workers)
+        if resume is not None and type_order(later.entity) == resume.type_order:
+            tables = _after(resume, tables)
+        for rows in tables:
+            for step in in_steps(earlier, later, rows):
+                yield from entity_changes(earlier, later, step)
 
 
 def changed_types(
@@ -142,7 +146,7 @@ def change_counts(
             counts.update({int(entry["values"]): int(entry["counts"]) for entry in counted.to_pylist()})
         if counts:
             numbers = (counts[op] for op in (INSERT, UPDATE, DELETE))
-            type_changes.append(TypeChanges(KINDS[type_order(later.entity)[0]], later.entity.name, *numbers))
+            type_changes.append(TypeChanges(kind_of(later.entity), later.entity.name, *numbers))
     return sorted(type_changes, key=lambda changes: (KINDS.index(changes.kind), changes.type_name))
 
 
@@ -152,22 +156,12 @@ def count_changes(before: View, after: View, only: ChangeFilter = EVERYTHING) ->
     return sum(rows.num_rows for earlier, later in types for rows in _wanted_rows(earlier, later, only, IN_PROCESS))
 
 
-def _type_changes(
-    before: TypeRows, after: TypeRows, only: ChangeFilter, resume: ChangePosition | None, workers: ExchangingWorkers
-) -> Iterator[EntityChange]:
-    for rows in _after(resume, _wanted_rows(before, after, only, workers)):
-        for step in in_steps(before, after, rows):
-            yield from entity_changes(before, after, step)
-
-
-def _after(resume: ChangePosition | None, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+def _after(resume: ChangePosition, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """What comes after a position, of tables whose ids ascend from one to the next."""
     for rows in tables:
-        if resume is None:
-            yield rows
-        elif (place := resume.first_after(rows.column("id").to_pylist())) is not None:
+        if (place := resume.first_after(rows.column("id").to_pylist())) is not None:
             yield rows.slice(place)
-            resume = None
+            yield from tables
 
 
 def _wanted_rows(
@@ -208,7 +202,7 @@ def entity_changes(before: TypeRows, after: TypeRows, rows: pa.Table) -> Iterato
     # What does not fit the narrower type of an older schema is shown as it was.
     old = _entities(before, rows.column("before"), wider_entity(before.entity, entity))
     new = _entities(after, rows.column("after"), entity)
-    kind = KINDS[type_order(entity)[0]]
+    kind = kind_of(entity)
     type_id = type_id_of(entity)
     for id, op in zip(rows.column("id").to_pylist(), rows.column("op").to_pylist(), strict=True):
         yield EntityChange(

@@ -10,10 +10,9 @@ from typing import Any, Literal
 
 from omnigraph.errors import UsageError
 from omnigraph.language.catalog import Catalog, EntityType
-from omnigraph.language.projection import kind_of
+from omnigraph.language.projection import EntityKind, kind_of
 from omnigraph.values.entities import Entity
 
-EntityKind = Literal["node", "edge"]
 ChangeOp = Literal["insert", "update", "delete"]
 
 KINDS: tuple[EntityKind, ...] = ("node", "edge")

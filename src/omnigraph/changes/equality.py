@@ -54,11 +54,12 @@ def equal_values(first: pa.ChunkedArray, other: pa.ChunkedArray) -> np.ndarray[A
 
 
 def _equal_scalars(first: pa.Array, other: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    import numpy as np
     import pyarrow.compute as pc
 
     equal = pc.fill_null(pc.equal(first, other), False)
     equal = pc.or_(equal, pc.and_(pc.is_null(first), pc.is_null(other)))
-    return _flags(equal)
+    return np.array(equal.to_numpy(zero_copy_only=False), dtype=bool)
 
 
 def _equal_lists(first: pa.Array, other: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -68,15 +69,9 @@ def _equal_lists(first: pa.Array, other: pa.Array) -> np.ndarray[Any, np.dtype[n
     import pyarrow.compute as pc
 
     equal = _equal_scalars(pc.list_value_length(first), pc.list_value_length(other))
-    places = np.flatnonzero(equal & _flags(pc.is_valid(first)))
+    places = np.flatnonzero(equal & pc.is_valid(first).to_numpy(zero_copy_only=False))
     left, right = (side.take(pa.array(places)) for side in (first, other))
     same = _equal_scalars(pc.list_flatten(left), pc.list_flatten(right))
     owners = places[pc.list_parent_indices(left).to_numpy(zero_copy_only=False)]
     equal[owners[~same]] = False
     return equal
-
-
-def _flags(array: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    import numpy as np
-
-    return np.array(array.to_numpy(zero_copy_only=False), dtype=bool)

@@ -84,7 +84,7 @@ def with_ops(before: TypeRows, after: TypeRows, joined: pa.Table, workers: Excha
 
     old, new = joined.column("before"), joined.column("after")
     both = joined.filter(pc.and_(pc.is_valid(old), pc.is_valid(new)))
-    different = differing_ids(before, after, both, workers)
+    different = differing_ids(before, after, both, workers) if both.num_rows else pa.array([], pa.utf8())
     op = pc.if_else(
         pc.is_null(old),
         INSERT,
@@ -105,7 +105,8 @@ class ComparedPair:
         """Whether the ids that differ fit one bucket, as far as metadata tells."""
         if self.after.carried is not None:
             return True
-        return most_unshared(self.before, self.after) <= IDS_PER_BUCKET >= most_unshared(self.after, self.before)
+        sides = (self.before, self.after), (self.after, self.before)
+        return all(sum(run.max_rows for run in unshared_runs(*side)) <= IDS_PER_BUCKET for side in sides)
 
     def joined(self, gone: pa.Table, come: pa.Table, workers: ExchangingWorkers = IN_PROCESS) -> pa.Table:
         """What happened to the rows (id and address) that only one side has, or that are stored elsewhere on the other."""
@@ -212,45 +213,35 @@ def _no_ids() -> pa.Table:
     return pa.schema([("id", pa.utf8()), (ROW_ADDRESS, pa.uint64())]).empty_table()
 
 
-def most_unshared(side: TypeRows, against: TypeRows) -> int:
-    """At least as many as one side has rows that are not, as stored, rows of the other. Reads metadata only."""
-    if side.table is None:
-        return 0
-    theirs, stored = fragments_by_files(against.table), stored_rows(side.table)
-    count = 0
-    for fragment in side.table.fragments:
-        twin = theirs.get(fragment.files)
-        if twin is None:
-            count += fragment.rows
-        elif twin.deletions != fragment.deletions:
-            count += stored.get(fragment.id, fragment.rows) - twin.rows
-    return count
-
-
 @dataclass(frozen=True)
 class FragmentRun:
-    """Fragments of one side that the other does not have as they are; what one task reads."""
+    """Fragments of one side that the other does not have as they are; what one task reads. `max_rows`: how many of their rows, at the
+    most, the other side does not have."""
 
     side: TypeRows
     against: TypeRows
     fragments: tuple[int, ...]
+    max_rows: int
 
 
 def unshared_runs(side: TypeRows, against: TypeRows) -> list[FragmentRun]:
     """The fragments that are not shared, in runs of bounded size. Reads metadata only."""
-    theirs = fragments_by_files(against.table)
-    runs: list[list[int]] = []
-    room = 0
-    for fragment in side.table.fragments if side.table is not None else ():
+    if side.table is None:
+        return []
+    theirs, stored = fragments_by_files(against.table), stored_rows(side.table)
+    runs: list[FragmentRun] = []
+    fragments, max_rows, room = list[int](), 0, IDS_PER_TASK
+    for fragment in side.table.fragments:
         twin = theirs.get(fragment.files)
         if twin is not None and twin.deletions == fragment.deletions:
             continue
-        if not runs or fragment.rows > room:
-            runs.append([])
-            room = IDS_PER_TASK
-        runs[-1].append(fragment.id)
+        if fragments and fragment.rows > room:
+            runs.append(FragmentRun(side, against, tuple(fragments), max_rows))
+            fragments, max_rows, room = [], 0, IDS_PER_TASK
+        fragments.append(fragment.id)
+        max_rows += fragment.rows if twin is None else stored.get(fragment.id, fragment.rows) - twin.rows
         room -= fragment.rows
-    return [FragmentRun(side, against, tuple(run)) for run in runs]
+    return [*runs, FragmentRun(side, against, tuple(fragments), max_rows)] if fragments else runs
 
 
 def unshared_ids(run: FragmentRun) -> pa.Table:

@@ -17,7 +17,7 @@ from omnigraph.history import MAIN, Commit
 
 if TYPE_CHECKING:
     from omnigraph.changes import Baseline, CommitPage, EntityChange, FeedPage, TypeChanges
-    from omnigraph.changes.entity_changes import EntityKind
+    from omnigraph.language.projection import EntityKind
     from omnigraph.pipeline.engines import Engine
 
 MAX_COMMITS = 128

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 from omnigraph.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
+ArgumentCheck = Callable[[Any], Any]
 MAX_INTEGER = 2**63 - 1
 _KINDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "None": ("None", lambda value: value is None),
@@ -51,17 +52,23 @@ def checked(function: F) -> F:
     """The function, with its arguments checked before it is called."""
 
     @functools.cache
-    def checks() -> tuple[list[Callable[[Any], Any]], dict[str, Callable[[Any], Any]]]:
+    def checks() -> tuple[list[ArgumentCheck | None], dict[str, ArgumentCheck]]:
         parameters = inspect.signature(function).parameters.values()
+        positional = [_check_of(parameter) for parameter in parameters]
         # What is positional only may be a name of the caller's own among the keywords: a property called `id`.
-        named = {p.name: _check_of(p) for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
-        return [_check_of(parameter) for parameter in parameters], named
+        named = {
+            parameter.name: check
+            for parameter, check in zip(parameters, positional, strict=True)
+            if check is not None and parameter.kind is not inspect.Parameter.POSITIONAL_ONLY
+        }
+        return positional, named
 
     @functools.wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
         positional, named = checks()
         if len(arguments) <= len(positional):
-            arguments = tuple([check(value) for check, value in zip(positional, arguments, strict=False)])
+            pairs = zip(positional, arguments, strict=False)
+            arguments = tuple([value if check is None else check(value) for check, value in pairs])
         for name in options:
             if name in named:
                 options[name] = named[name](options[name])
@@ -70,14 +77,10 @@ def checked(function: F) -> F:
     return cast(F, call)
 
 
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
-def _check_of(parameter: inspect.Parameter) -> Callable[[Any], Any]:
+def _check_of(parameter: inspect.Parameter) -> ArgumentCheck | None:
     kinds = str(parameter.annotation).split(" | ")
     if any(kind not in _KINDS for kind in kinds):
-        return _as_it_is
+        return None
     is_list = not _LISTS.isdisjoint(kinds)
     # A query or a schema may be given as its text, which may hold any character.
     is_path = "Path" in kinds and parameter.name not in ("gq", "schema")

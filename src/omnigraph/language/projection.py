@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.language.catalog import Catalog, EntityType, NodeType
@@ -14,6 +14,7 @@ from omnigraph.values.types import wider_type
 if TYPE_CHECKING:
     import pyarrow as pa
 
+EntityKind = Literal["node", "edge"]
 SYSTEM_COLUMNS = ("id", "src", "dst")
 
 
@@ -38,7 +39,7 @@ def type_pairs(before: Catalog, after: Catalog) -> Iterator[TypePair]:
         yield TypePair(old.get(id), new.get(id))
 
 
-def kind_of(entity: EntityType) -> str:
+def kind_of(entity: EntityType) -> EntityKind:
     return "node" if isinstance(entity, NodeType) else "edge"
 
 

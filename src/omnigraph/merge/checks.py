@@ -170,7 +170,9 @@ class SharedSchemaRows(MergedRows):
 
     def can_break(self) -> bool:
         match self.check:
-            case ValueCheck(entity) | UniqueCheck(entity):
+            case ValueCheck(entity):
+                return entity.id in self.current_moved and self.merge(entity.table_key).combined.num_rows > 0
+            case UniqueCheck(entity):
                 return entity.id in self.current_moved
             case EndpointCheck(_, _, node):
                 return len(self._lost(f"node:{node}")) > 0

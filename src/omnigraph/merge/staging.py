@@ -29,11 +29,11 @@ def stage_merge(tables: Tables, current: Table, merge: TypeMerge) -> list[Staged
     fragments = () if merge.incoming.table is None else adopted(merge.incoming.table, sorted(whole))
     trimmed = [tables.delete_rows(current, fragment, offsets) for fragment, offsets in merge.removes.by_fragment()]
     first = tables.stage(current, rows=rows, fragments=fragments, trimmed=trimmed, fold=False)
+    if not whole:
+        return [first]
     merged = tables.open(first.path, first.version, layout=current.layout)
     unwanted = list(_unwanted(tables, merged, merge, whole))
-    if not unwanted:
-        return [first]
-    return [first, tables.stage(merged, trimmed=unwanted, fold=False)]
+    return [first, tables.stage(merged, trimmed=unwanted, fold=False)] if unwanted else [first]
 
 
 def _adoptable(current: Table, merge: TypeMerge) -> frozenset[int]:
