@@ -1,10 +1,10 @@
-"""Writing segments: what is stored of a graph's tables follows its large changes.
+"""Writing segments: stored adjacency follows the large changes of a graph.
 
-Ids and edges of each type are written by a task of their own, which may run elsewhere: who asks for them gets names of files. A task
-holds the ids of the types that it is about, and about 20 bytes for each edge.
+The ids and the edges of each type are written by separate tasks, which may run elsewhere and return file names. A task holds the
+ids of its types, and about 20 bytes per edge.
 
-A segment that still covers most of a version stays in use; a reader adds the rest. One is written again when more than one row
-in `STALE_SHARE` is not covered. Edges are stored in the numbers of stored ids, so new ids mean new edges.
+A segment that still covers most of a version stays in use; a reader adds the rest. It is written again when more than one row in
+`STALE_SHARE` is not covered. Edges are stored in the numbers of stored ids, so new ids mean new edges.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from omnigraph.workers import IN_PROCESS, Workers
 Task = TypeVar("Task")
 
 MAX_EDGES = 400_000_000
-"""Whoever reads longer tables could not hold them: eight bytes an edge for both directions."""
+"""Longer tables would not fit in a reader's memory: both directions take eight bytes per edge."""
 STALE_SHARE = 20
 MAX_TEXT_BYTES = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class EdgeTable:
-    """A table of edges, and the types that they join."""
+    """An edge table, and the node types that its edges join."""
 
     table: Table
     source: str
@@ -55,14 +55,14 @@ class EdgeTable:
 
 @dataclass(frozen=True)
 class IdsTask:
-    """Ids of a node table to be written."""
+    """Write the ids of a node table."""
 
     place: TablePlace
 
 
 @dataclass(frozen=True)
 class EdgesTask:
-    """Edges of a table to be written, in the numbers of these segments."""
+    """Write the edges of a table in the numbers of these segments."""
 
     place: TablePlace
     source: str
@@ -76,8 +76,8 @@ def store_adjacency(
     min_rows: int = MIN_ROWS,
     workers: Workers = IN_PROCESS,
 ) -> list[str]:
-    """Write the segments that these versions lack; the keys of those that were written. What cannot be written now is left out:
-    reads do without."""
+    """Write the segments that these versions lack; returns their keys. Segments that cannot be written now are left out: reads do
+    without them."""
     index, written = tables.adjacency, []
     with contextlib.suppress(OmnigraphError, SegmentLostError):
         long_edges = [edge for edge in edges if min_rows <= edge.table.rows <= MAX_EDGES]
@@ -86,7 +86,7 @@ def store_adjacency(
         known = {name: ids for name, table in long_nodes.items() if (ids := _stored_ids(index, table)) is not None}
         stale = _stale_edges(index, long_edges, long_nodes, known)
         missing = [name for name in long_nodes if name not in known]
-        keys = _done(workers, write_ids, [IdsTask(TablePlace.of(tables, long_nodes[name])) for name in missing])
+        keys = _run_tasks(workers, write_ids, [IdsTask(TablePlace.of(tables, long_nodes[name])) for name in missing])
         for name, key in zip(missing, keys, strict=True):
             if key is not None:
                 written.append(key)
@@ -100,14 +100,14 @@ def store_adjacency(
             for edge in stale
             if all(end in known for end in edge.ends)
         }
-        for path, key in zip(tasks, _done(workers, write_edges, list(tasks.values())), strict=True):
+        for path, key in zip(tasks, _run_tasks(workers, write_edges, list(tasks.values())), strict=True):
             if key is not None:
                 written.append(key)
                 index.has_written(path)
     return written
 
 
-def _done(workers: Workers, write: Callable[[Task], str | None], tasks: Sequence[Task]) -> list[str | None]:
+def _run_tasks(workers: Workers, write: Callable[[Task], str | None], tasks: Sequence[Task]) -> list[str | None]:
     return workers.map("adjacency", write, tasks) if tasks else []
 
 
@@ -116,7 +116,7 @@ def _key(nodes: Mapping[str, Table], known: Mapping[str, SortedIds], name: str) 
 
 
 def write_ids(task: IdsTask) -> str | None:
-    """The key of what was written; None when nothing could be."""
+    """The key of the segment; None if it could not be written."""
     with contextlib.suppress(StorageError):
         ids = ids_of(task.place.open())
         assert isinstance(ids.arrays, HeldArrays)
@@ -126,7 +126,7 @@ def write_ids(task: IdsTask) -> str | None:
 
 
 def write_edges(task: EdgesTask) -> str | None:
-    """The key of what was written; None when nothing could be."""
+    """The key of the segment; None if it could not be written."""
     with contextlib.suppress(StorageError, SegmentLostError):
         table, index = task.place.open(), task.place.tables.adjacency
         segments = [index.opened(key) for key in (task.source, task.target)]
@@ -136,7 +136,7 @@ def write_edges(task: EdgesTask) -> str | None:
             numberings = numberings[0], numberings[0]
         ends = stored_ends(table, *numberings)
         if any(numbering.arrivals for numbering in numberings):
-            return None  # An end that no node has: only a damaged graph has such edges, and they are read one by one.
+            return None  # Only a damaged graph has an edge with a missing end; such edges are read one by one.
         base = edge_base(table, ends, (len(source), len(target)), (source.name, target.name))
         assert isinstance(base.arrays, HeldArrays)
         return _write(task.place, base.header, base.arrays)
@@ -154,8 +154,8 @@ def _write(place: TablePlace, header: Header, arrays: HeldArrays) -> str:
 def _stale_edges(
     index: AdjacencyIndex, edges: Sequence[EdgeTable], nodes: Mapping[str, Table], known: dict[str, SortedIds]
 ) -> list[EdgeTable]:
-    """The edges that have to be written. Their ends must all have numbers: ids that lack some are taken out of `known`, and with
-    new ids come new edges."""
+    """The edge tables to be written. All of their ends must have numbers: node types whose stored ids do not cover every row are
+    removed from `known`, and then all edges that they number are stale too."""
     stale: list[EdgeTable] = []
     while True:
         more = [edge for edge in edges if edge not in stale and not _has_edges(index, edge, known)]
@@ -184,7 +184,7 @@ def _stored_ids(index: AdjacencyIndex, table: Table) -> SortedIds | None:
 
 
 def _fits(segment: Segment, table: Table) -> bool:
-    """Whether it covers most of a version, and can be read."""
+    """Whether a segment covers most of a version and can be read."""
     try:
         if cover(table, segment.header.covers, segment).changed_rows * STALE_SHARE > table.rows:
             return False

@@ -1,7 +1,7 @@
-"""How the numbers of an array are stored: as they are, or whole numbers from 0 on in as few bits as the largest of them needs.
+"""How the values of an array are stored: as they are, or non-negative integers in as few bits as the largest needs.
 
-A packed block has the low 16 bits of each number first and the rest of each after them: four bits, eight, or none. Each block is
-decoded for itself, and as much of it as is wanted.
+A packed block has the low 16 bits of each integer first, then the remaining bits of each: none, four or eight. Each block is
+decoded independently, in whole or in part.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 64 * 1024
 PACKED = {"packed-16": 0, "packed-20": 4, "packed-24": 8}
-"""Name -> bits beside the low sixteen."""
+"""Name -> bits per value above the low sixteen."""
 
 
 @dataclass(frozen=True)
 class Coding:
-    """The stored form of one array. `name`: that of a NumPy type, or of a packing of 32-bit integers."""
+    """The stored form of one array. `name`: a NumPy type, or a packing of 32-bit integers."""
 
     name: str
     bits: int
-    """Of each value."""
+    """Per value."""
 
     @classmethod
     def named(cls, name: str) -> Coding:
-        """ValueError, TypeError: it is none."""
+        """Raises ValueError or TypeError if the name is unknown."""
         import numpy as np
 
         return cls(name, 16 + PACKED[name] if name in PACKED else 8 * np.dtype(name).itemsize)
 
     @classmethod
     def of(cls, array: np.ndarray) -> Coding:
-        """The shortest for these values."""
+        """The shortest coding for these values."""
         import numpy as np
 
         if array.dtype == np.int32 and len(array) and int(array.min()) >= 0:
@@ -45,18 +45,18 @@ class Coding:
         return cls.named(array.dtype.newbyteorder("<").str)
 
     def none(self) -> np.ndarray:
-        """An array without values."""
+        """An empty array."""
         import numpy as np
 
         return np.zeros(0, np.int32 if self.name in PACKED else self.name)
 
     @property
     def block_values(self) -> int:
-        """Values of a block: an even number, so that it ends with a byte."""
+        """Values per block: a multiple of 8, so that a block ends on a byte boundary."""
         return BLOCK_BYTES * 8 // self.bits // 8 * 8
 
     def size(self, count: int) -> int:
-        """Bytes of so many values, the first of which begin a block."""
+        """Bytes that `count` values take, from the beginning of a block."""
         whole, rest = divmod(count, self.block_values)
         return whole * self.block_values * self.bits // 8 + -(-rest * self.bits // 8)
 
@@ -64,7 +64,7 @@ class Coding:
         return self.size(self.block_values)
 
     def encode(self, array: np.ndarray) -> list[memoryview]:
-        """One for each block."""
+        """One buffer per block."""
         import numpy as np
 
         step = self.block_values
@@ -74,7 +74,7 @@ class Coding:
         return [memoryview(_packed(block, PACKED[self.name])) for block in blocks]
 
     def decode(self, block: bytes | memoryview, count: int, first: int = 0, last: int | None = None) -> np.ndarray:
-        """Values [first, last) of a block that has `count`."""
+        """Values [first, last) of a block of `count` values."""
         import numpy as np
 
         last = count if last is None else last

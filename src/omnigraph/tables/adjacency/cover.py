@@ -1,4 +1,5 @@
-"""What a version has of the fragments that something was made from: all of it but some rows, and some fragments besides."""
+"""The difference between a version and the fragments that an array was built from: rows that are gone, and fragments that were
+added."""
 
 from __future__ import annotations
 
@@ -18,22 +19,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cover:
-    """`gone`: covered rows that the version lacks, ascending. Rows are counted through all covered fragments, in their order."""
+    """`gone`: covered rows that the version lacks, ascending. Rows are counted through all covered fragments, in order."""
 
     gone: np.ndarray
     rest: tuple[Fragment, ...]
     """Fragments of the version that are not covered."""
     present: tuple[tuple[int, int, Fragment], ...]
-    """Fragments that are: from which row to which, and as the version has them."""
+    """Covered fragments that the version still has: first row, end row, and the fragment at that version."""
 
     def with_inline_of(self, table: Table) -> Cover:
-        """The same of a version that differs in the rows that stand in commits only, none of which replaces another."""
+        """The cover of a version that differs only in inline rows, none of which replaces another row."""
         others = tuple(fragment for fragment in self.rest if fragment.id != INLINE_FRAGMENT)
         return Cover(self.gone, others + table.fragments[-1:] if table.inline.row_count else others, self.present)
 
     @property
     def changed_rows(self) -> int:
-        """How far the version is from what was covered."""
+        """By how many rows the version differs from the covered fragments."""
         return len(self.gone) + sum(fragment.rows for fragment in self.rest)
 
     @property
@@ -42,7 +43,7 @@ class Cover:
 
 
 def added_since(version: int, inline: Inline, table: Table) -> Sequence[InlineChange] | None:
-    """What a version has besides another one of the same table: changes in commits that add rows; None if it differs in more."""
+    """The inline changes that a version has on top of another of the same table; None if they do more than add rows."""
     changes = table.inline
     if table.version != version or changes[: len(inline)] != inline:
         return None
@@ -57,7 +58,7 @@ def covers_of(table: Table) -> tuple[Covered, ...]:
 
 
 def cover(table: Table, covers: Sequence[Covered], arrays: Arrays) -> Cover:
-    """`arrays` has the covered rows that were deleted before, as `deleted`."""
+    """Compare a version with the covered fragments. The array `deleted` has the rows that were deleted already."""
     import numpy as np
 
     by_files = {fragment.files: fragment for fragment in table.fragments}
@@ -80,7 +81,7 @@ def cover(table: Table, covers: Sequence[Covered], arrays: Arrays) -> Cover:
 
 
 def _newly_deleted(table: Table, fragment: Fragment, covered: Covered, first: int, arrays: Arrays) -> np.ndarray | None:
-    """The rows that were deleted since; None when others have come back."""
+    """The rows deleted since; None if deleted rows are back."""
     import numpy as np
 
     if fragment.deletions == covered.deletions:

@@ -1,4 +1,4 @@
-"""Neighbours of each number, and small changes on top of them."""
+"""Neighbours by node number, and small changes on top of them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     import numpy as np
 
 FEW = 2_048
-"""Of so few numbers the neighbours are read by blocks of what is stored."""
+"""Up to this many numbers, neighbours are read block by block from the stored file."""
 MAX_BITS = 63
 SORTED_AT_ONCE = 8_000_000
-"""Pairs whose keys are in memory at the same time."""
+"""How many pairs have their sort keys in memory at the same time."""
 
 
 @dataclass(frozen=True)
 class Csr:
-    """Neighbours of number i: `targets[starts[i]:starts[i + 1]]`, ascending. Numbers past the end have none."""
+    """The neighbours of number i are `targets[starts[i]:starts[i + 1]]`, ascending. Numbers past the end have none."""
 
     arrays: Arrays
     starts: str = "starts"
@@ -63,7 +63,7 @@ class Csr:
         return first, counts
 
     def expand(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(place in `numbers`, neighbour) for every neighbour of every number, in order."""
+        """(position in `numbers`, neighbour) for every neighbour of every number, in order."""
         import numpy as np
 
         first, counts = self.bounds(numbers)
@@ -80,7 +80,7 @@ class Csr:
         return owners, targets[np.repeat(first, counts) + within]
 
     def multiplicities(self, near: np.ndarray, far: np.ndarray) -> np.ndarray:
-        """How often each of some pairs is there."""
+        """How often each of the given pairs occurs."""
         import numpy as np
 
         if len(near) == 0 or int(near.min()) >= self.nodes:
@@ -93,7 +93,7 @@ class Csr:
 
 
 def csr_of(near: np.ndarray, far: np.ndarray, nodes: int, width: int, *, per_edge: bool) -> tuple[Csr, bool]:
-    """Neighbours from pairs of ends, each as often as it comes or once; and whether a pair came more than once."""
+    """The CSR of pairs of ends, keeping repeated pairs or not; and whether a pair was repeated."""
     import numpy as np
 
     made = order_pairs(near, far, nodes, width)
@@ -108,14 +108,14 @@ def csr_of(near: np.ndarray, far: np.ndarray, nodes: int, width: int, *, per_edg
 
 @dataclass(frozen=True)
 class OrderedPairs:
-    """Pairs of ends by the near one, then by the far one. `ranks`: the place of each pair there; None when they came in order, or
-    when nobody asked."""
+    """Pairs of ends sorted by near end, then far end. `ranks`: the sorted position of each pair; None if the pairs were sorted
+    already, or if ranks were not requested."""
 
     starts: np.ndarray
     targets: np.ndarray
     ranks: np.ndarray | None
     repeated: np.ndarray
-    """The places of pairs that are the same as the one before."""
+    """Positions of pairs that are equal to the previous one."""
 
     @property
     def has_repeated(self) -> bool:
@@ -123,7 +123,7 @@ class OrderedPairs:
 
 
 def order_pairs(near: np.ndarray, far: np.ndarray, nodes: int, width: int, *, ranked: bool = False) -> OrderedPairs:
-    """Some millions at a time: what is held besides is twelve bytes a pair."""
+    """Sort pairs of ends, several million at a time, which keeps working memory at about twelve bytes per pair."""
     import numpy as np
 
     starts = _starts(near, nodes)
@@ -131,7 +131,7 @@ def order_pairs(near: np.ndarray, far: np.ndarray, nodes: int, width: int, *, ra
     ranks = np.empty(len(near), np.int32) if ranked else None
     bits, is_ordered = max(width - 1, 0).bit_length(), True
     repeated = [np.zeros(0, np.int64)]
-    for low, high in _stretches(starts):
+    for low, high in _ranges(starts):
         first, last = int(starts[low]), int(starts[high])
         chosen = slice(None) if last - first == len(near) else np.flatnonzero((near >= low) & (near < high))
         keys = (near[chosen].astype(np.int64) - low) << bits | far[chosen]
@@ -144,15 +144,15 @@ def order_pairs(near: np.ndarray, far: np.ndarray, nodes: int, width: int, *, ra
                 ranks[order if isinstance(chosen, slice) else chosen[order]] = np.arange(first, last, dtype=np.int32)
         elif ranks is not None:
             ranks[chosen] = np.arange(first, last, dtype=np.int32)
-        is_ordered = is_ordered and (isinstance(chosen, slice) or _follow(chosen, first))
+        is_ordered = is_ordered and (isinstance(chosen, slice) or _are_consecutive(chosen, first))
         repeated.append(np.flatnonzero(keys[1:] == keys[:-1]) + (first + 1))
         targets[first:last] = keys & ((1 << bits) - 1)
     return OrderedPairs(starts, targets, None if is_ordered else ranks, np.concatenate(repeated))
 
 
 def sorted_with_order(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers from 0 on in ascending order, and their places, equal ones in the order that they have. Where a number and its place fit
-    in 63 bits they are sorted as one, which takes half as long as sorting places."""
+    """Sort numbers that are not negative: the sorted numbers and the stable sort order. Where a number and its position fit in 63
+    bits together, they are sorted as one integer, which takes half as long as an argsort."""
     import numpy as np
 
     bits = max(len(keys) - 1, 0).bit_length()
@@ -164,8 +164,8 @@ def sorted_with_order(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return both >> bits, both & ((1 << bits) - 1)
 
 
-def _follow(places: np.ndarray, first: int) -> bool:
-    """Whether these places are the next ones."""
+def _are_consecutive(places: np.ndarray, first: int) -> bool:
+    """Whether these ascending positions are `first`, `first` + 1, and so on."""
     return len(places) == 0 or bool(places[0] == first and places[-1] == first + len(places) - 1)
 
 
@@ -177,8 +177,8 @@ def _starts(near: np.ndarray, nodes: int) -> np.ndarray:
     return starts
 
 
-def _stretches(starts: np.ndarray) -> list[tuple[int, int]]:
-    """Runs of numbers that have about `SORTED_AT_ONCE` neighbours together."""
+def _ranges(starts: np.ndarray) -> list[tuple[int, int]]:
+    """Ranges of numbers with about `SORTED_AT_ONCE` neighbours each."""
     import numpy as np
 
     cuts = np.searchsorted(starts, np.arange(SORTED_AT_ONCE, int(starts[-1]), SORTED_AT_ONCE)).tolist()
@@ -188,12 +188,12 @@ def _stretches(starts: np.ndarray) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class PairChanges:
-    """Pairs that a version has more often than what is below it, or less often: each pair once, in any order."""
+    """Pairs that a version has more or less often than the base; each pair once, in any order."""
 
     near: np.ndarray
     far: np.ndarray
     counts: np.ndarray
-    """How many more; below zero for fewer."""
+    """The difference in how often the pair occurs; negative for fewer."""
 
     @property
     def nbytes(self) -> int:
@@ -207,11 +207,11 @@ class PairChanges:
         return self.near[order], self.far[order], self.counts[order]
 
     def touches(self, numbers: np.ndarray) -> np.ndarray:
-        """Which of some numbers have other neighbours than below."""
+        """Which of the given numbers have changed neighbours."""
         return is_member(numbers, self._ordered[0])
 
     def of(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(place in `numbers`, neighbour, how many more) for every change of every number."""
+        """(position in `numbers`, neighbour, difference) for every change of every number."""
         import numpy as np
 
         near, far, counts = self._ordered
@@ -225,7 +225,7 @@ class PairChanges:
 
 
 class Adjacency:
-    """Neighbours of each of `size` numbers at one version."""
+    """Neighbours of `size` node numbers at one version."""
 
     def __init__(
         self, below: Csr, size: int, width: int, changes: PairChanges | None = None, *, is_alone: bool = False
@@ -234,18 +234,18 @@ class Adjacency:
         self._is_alone = is_alone
         self.size = size
         self.width = max(width, 1)
-        """More than any number that is stored as a neighbour."""
+        """Greater than any number stored as a neighbour."""
         self.changes = changes
 
     @property
     def nbytes(self) -> int:
-        """Of what nothing else holds."""
+        """Bytes held by this object alone."""
         own = self.below.nbytes + 4 * self.size if self._is_alone else 0
         return own + (0 if self.changes is None else self.changes.nbytes)
 
     def degrees(self) -> np.ndarray:
-        """How many neighbours each number has. Made again for each question, unless nothing is on top of what is below: an array
-        kept for each version would be memory that the process has to be given first, which takes ten times as long as filling it."""
+        """How many neighbours each number has. Computed on each call if there are changes: keeping an array per version would
+        mean allocating fresh memory, which takes ten times as long as filling it."""
         import numpy as np
 
         if self.changes is None and self.size == self.below.nodes:
@@ -263,13 +263,13 @@ class Adjacency:
 
         assert self.changes is not None
         near = self.changes.near
-        if self.size < self.below.nodes:  # A node that this version does not have is the end of no edge of it.
+        if self.size < self.below.nodes:  # No edge of this version ends at a node that it does not have.
             kept = near < self.size
             near, numbers = near[kept], numbers[kept]
         np.add.at(totals, near, numbers)
 
     def counts(self, numbers: np.ndarray) -> np.ndarray:
-        """The same of some numbers."""
+        """Like `degrees`, for the given numbers only."""
         import numpy as np
 
         counts = self.below.bounds(numbers)[1]
@@ -294,7 +294,7 @@ class Adjacency:
         return owners[order], targets[order]
 
     def _changed(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same of numbers that have changes."""
+        """Like `expand`, for numbers that all have changes."""
         import numpy as np
 
         assert self.changes is not None
@@ -308,12 +308,12 @@ class Adjacency:
         return places, (kept - places * self.width).astype(np.int32)
 
     def sums(self, values: np.ndarray) -> np.ndarray:
-        """For each number the sum of its neighbours' values, which are whole numbers."""
+        """The sum of the neighbours' values for each number; values are integers."""
         import numpy as np
 
         sums = np.zeros(self.size, np.int64)
         length = min(self.size, self.below.nodes)
-        if len(values) < self.width:  # Nodes that this version does not have, and no edge of it leads to.
+        if len(values) < self.width:  # No edge of this version leads to the nodes that it lacks.
             values = np.concatenate([values, np.zeros(self.width - len(values), values.dtype)])
         sums[:length] = _sums(self.below, values)[:length]
         if self.changes is not None:
@@ -321,7 +321,7 @@ class Adjacency:
         return sums
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """(number, neighbour) of every pair, in order."""
+        """(number, neighbour) for every pair, in order."""
         import numpy as np
 
         if self.changes is None and self.below.nodes <= self.size:
@@ -332,7 +332,7 @@ class Adjacency:
 
 
 def _sums(csr: Csr, values: np.ndarray) -> np.ndarray:
-    """Small numbers are gathered and added in as few bytes as they need: that is most of the time it takes."""
+    """Values are gathered and added in the narrowest type that holds them, because memory traffic dominates."""
     import numpy as np
 
     starts, targets = csr.arrays.whole(csr.starts), csr.arrays.whole(csr.targets)
@@ -353,12 +353,12 @@ def _sums(csr: Csr, values: np.ndarray) -> np.ndarray:
 
 
 def _without(keys: np.ndarray, minus: np.ndarray) -> np.ndarray:
-    """Ascending keys without as many of each as `minus` has; all of them are there."""
+    """Ascending keys with each key of `minus` removed once; `minus` is a sub-multiset of `keys`."""
     import numpy as np
 
     if len(minus) == 0:
         return keys
-    # The n-th of equal keys in `minus` takes the n-th of them away.
+    # The n-th occurrence of a key in `minus` removes its n-th occurrence.
     nth = np.arange(len(minus)) - np.searchsorted(minus, minus, "left")
     kept = np.ones(len(keys), bool)
     kept[np.searchsorted(keys, minus, "left") + nth] = False

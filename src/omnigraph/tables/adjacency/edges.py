@@ -27,16 +27,16 @@ Direction = Literal["out", "in", "both"]
 _ENDS = ("src", "dst")
 _serials = itertools.count()
 FEW_ROWS = 1_024
-"""Of so few rows the ends are read by blocks of what is stored."""
+"""Up to this many rows, ends are read block by block from the stored file."""
 FEW_PARALLEL = 4_096
-"""Up to so many edges that have the ends of another are listed, and taken away where a pair counts once."""
+"""Up to this many edges that repeat the ends of another are listed, and subtracted where each pair counts once."""
 READ_ROWS = 2_200_000
-"""Edges whose ends are in memory as texts at the same time: two fragments of a load."""
+"""How many edges have their ends in memory as strings at the same time: two fragments of a load."""
 
 
 @dataclass(frozen=True)
 class EndNumbers:
-    """Both ends of some edges, in the order of their rows."""
+    """Node numbers of both ends of edges, in row order."""
 
     src: np.ndarray
     dst: np.ndarray
@@ -47,7 +47,7 @@ class EndNumbers:
 
     @property
     def keys(self) -> np.ndarray:
-        """One number for each pair."""
+        """Each pair of ends as one 64-bit number."""
         import numpy as np
 
         return np.asarray(self.src.astype(np.int64) << 32 | self.dst)
@@ -57,24 +57,24 @@ class EndNumbers:
 
 
 class EdgeBase:
-    """The edges of some fragments: neighbours both ways, and which edge each row is.
+    """The edges of the covered fragments: neighbours in both directions, and which row is which edge.
 
-    Arrays: for `out` and `in` `_starts` and `_targets`, where each edge counts; `deleted`: the rows that were deleted; `ranks`: the
-    place of each other row among the edges as `out` has them. There are no ranks where rows are in that order themselves. Where few edges
-    have the same ends as another, `parallel_src` and `parallel_dst` are the ends of each such edge but the first.
+    Arrays: `out_starts`, `out_targets`, `in_starts`, `in_targets`, with one neighbour per edge; `deleted`: the deleted rows;
+    `ranks`: the position of each other row in `out` order, absent if the rows are in that order themselves. If few edges are
+    parallel, `parallel_src` and `parallel_dst` are the ends of every edge that repeats an earlier one.
     """
 
     def __init__(self, header: Header, arrays: Arrays, nodes: tuple[int, int]) -> None:
         self.header = header
         self.arrays = arrays
         self.nodes = nodes
-        """How many numbers the sources and the targets had."""
+        """How many numbers the source and the target table had."""
         self.latest: Callable[[], Edges | None] = lambda: None
-        """The edges of the version that was asked for last, while they are held: the next one often has a few more."""
+        """Weak reference to the edges requested last: the next version often adds only a few."""
 
     @property
     def nbytes(self) -> int:
-        """With how many neighbours each node has, either way."""
+        """Including the degree of each node in both directions."""
         return self.arrays.nbytes + 4 * sum(self.nodes)
 
     @cached_property
@@ -89,7 +89,7 @@ class EdgeBase:
         return {}
 
     def listed(self, direction: Direction) -> Csr:
-        """A neighbour for each edge that leads there."""
+        """One neighbour per edge."""
         return self._listed[direction]
 
     def once(self, direction: Direction) -> Csr:
@@ -108,7 +108,7 @@ class EdgeBase:
 
     @cached_property
     def parallel(self) -> ChangedEnds | None:
-        """Ends that several edges have, without all but one of these; None when there are many, or nobody noted them."""
+        """Negative counts that reduce parallel edges to one per pair; None if there are no such edges, or too many to list."""
         if not self.header.lists_parallel:
             return None
         extra = EndNumbers(*(self.arrays.whole(f"parallel_{name}") for name in _ENDS))
@@ -116,7 +116,7 @@ class EdgeBase:
         return ChangedEnds(ends, more, 1 - more)
 
     def rows(self, rows: np.ndarray) -> EndNumbers:
-        """Both ends of some covered rows that were not deleted."""
+        """Both ends of the given covered rows, none of which is deleted."""
         import numpy as np
 
         if len(rows) == 0:
@@ -135,7 +135,7 @@ class EdgeBase:
         return np.asarray(self.arrays.whole(name)[places])
 
     def all_rows(self) -> EndNumbers:
-        """Both ends of every covered row that was not deleted."""
+        """Both ends of every covered row that is not deleted."""
         import numpy as np
 
         listed = self.listed("out")
@@ -152,7 +152,7 @@ def _width(far: np.ndarray) -> int:
 
 
 def _net(removed: EndNumbers, added: EndNumbers) -> tuple[EndNumbers, np.ndarray]:
-    """Each pair of ends once, with how many more there are; below zero for fewer."""
+    """Each pair of ends once, with the difference in how often it occurs; negative for fewer."""
     import numpy as np
 
     src, dst = (np.concatenate([getattr(ends, name) for ends in (removed, added)]) for name in ("src", "dst"))
@@ -167,12 +167,12 @@ def _net(removed: EndNumbers, added: EndNumbers) -> tuple[EndNumbers, np.ndarray
 
 @dataclass(frozen=True)
 class ChangedEnds:
-    """Pairs of ends that a version has more often than what is covered, or less often: each pair once."""
+    """Pairs of ends that a version has more or less often than the covered edges; each pair once."""
 
     ends: EndNumbers
     more: np.ndarray
     below: np.ndarray
-    """How often each is among the covered edges."""
+    """How often each pair occurs among the covered edges."""
 
     @classmethod
     def between(cls, base: EdgeBase, removed: EndNumbers, added: EndNumbers) -> ChangedEnds:
@@ -180,7 +180,7 @@ class ChangedEnds:
         return cls(ends, more, base.listed("out").multiplicities(ends.src, ends.dst))
 
     def and_more(self, base: EdgeBase, added: EndNumbers) -> ChangedEnds | None:
-        """With few edges more; None when that is not just a few pairs more."""
+        """These changes and a few added edges; None if a pair among those is repeated or already changed."""
         import numpy as np
 
         src, dst = added.src.tolist(), added.dst.tolist()
@@ -198,8 +198,8 @@ class ChangedEnds:
     def seen(
         self, direction: Literal["out", "in"], *, per_edge: bool, parallel: ChangedEnds | None = None
     ) -> PairChanges | None:
-        """From one end; as often as an edge makes a pair, or whether there is one. With `parallel`, what is below has a pair as often
-        as an edge makes it, all the same."""
+        """The changes seen from one end: counting every edge, or every pair once. With `parallel`, the base lists a pair once per
+        edge even if each pair counts once here."""
         import numpy as np
 
         counts = self.more
@@ -220,7 +220,7 @@ class ChangedEnds:
 
 
 class Edges:
-    """One version of an edge table, in the numbers of its nodes."""
+    """One version of an edge table, in node numbers."""
 
     def __init__(
         self,
@@ -259,7 +259,7 @@ class Edges:
         return ChangedEnds.between(self.base, self._removed, self._added)
 
     def followed(self, table: Table, source: Nodes, target: Nodes, most_changed: int) -> Edges | None:
-        """A version that has a few edges more, and of whose nodes none is gone; None for any other."""
+        """A later version that only adds a few edges, and whose nodes are all still there; None for any other version."""
         changes = added_since(self.version, self.inline, table)
         if changes is None or not (source.has_grown_from(self.source) and target.has_grown_from(self.target)):
             return None
@@ -282,7 +282,7 @@ class Edges:
         return edges
 
     def neighbours(self, direction: Direction, *, per_edge: bool) -> Adjacency:
-        """Of every node that lives; once, or for `each` edge that leads there."""
+        """Neighbours of every live node: one per edge, or each neighbour once."""
         if direction == "both" or not self._is_sound:
             return self._assembled(direction, per_edge)
         return self._composed(direction, per_edge)
@@ -299,7 +299,7 @@ class Edges:
 
     @cached_property
     def _is_sound(self) -> bool:
-        """Does every edge join two nodes that live? Every write sees to that; a damaged graph may be otherwise."""
+        """Whether every edge joins two live nodes. Every write ensures this; only a damaged graph differs."""
         import numpy as np
 
         ways: tuple[tuple[Literal["out", "in"], Nodes, np.ndarray], ...] = (
@@ -318,7 +318,7 @@ class Edges:
         return True
 
     def _assembled(self, direction: Direction, per_edge: bool) -> Adjacency:
-        """From every edge, without those that join nothing."""
+        """Built from every edge, leaving out those with a missing end."""
         import numpy as np
 
         ends = self.ends()
@@ -332,7 +332,7 @@ class Edges:
         return Adjacency(csr_of(near, far, size, width, per_edge=per_edge)[0], size, width, is_alone=True)
 
     def ends(self) -> EndNumbers:
-        """Both ends of every edge, in the order of a scan; -1 for a node that the version does not have."""
+        """Both ends of every edge, in scan order; -1 for a node that the version does not have."""
         import numpy as np
 
         covered = {fragment: (first, last) for first, last, fragment in self.cover.present}
@@ -354,7 +354,7 @@ class Edges:
 
 
 def _living(numbers: np.ndarray, nodes: Nodes) -> np.ndarray:
-    """The same numbers, -1 for those that the version does not have."""
+    """The numbers, with -1 for those that the version does not have."""
     import numpy as np
 
     if nodes.live is None and (len(numbers) == 0 or int(numbers.max()) < nodes.size):
@@ -366,13 +366,13 @@ def _living(numbers: np.ndarray, nodes: Nodes) -> np.ndarray:
 
 
 NumberEnds = Callable[[Table, Sequence[Fragment], Numbering, Numbering], list[EndNumbers]]
-"""The ends of the rows of some fragments; ids that have no number get one."""
+"""Gives the ends of the rows of fragments; ids without a number get one."""
 
 
 def edges_at(
     table: Table, base: EdgeBase, source: Nodes, target: Nodes, number_ends: NumberEnds, most_changed: int
 ) -> Edges | None:
-    """The version on top of what is covered; None when it is too far from that."""
+    """The edges of a version on top of the covered ones; None if it differs too much from them."""
     covered = cover(table, base.header.covers, base.arrays)
     if covered.changed_rows > most_changed:
         return None
@@ -382,7 +382,7 @@ def edges_at(
 
 
 def edge_base(table: Table, ends: EndNumbers, sizes: tuple[int, int], numbered_by: tuple[str, ...] = ()) -> EdgeBase:
-    """From the ends of every stored row of a version, -1 for deleted ones."""
+    """Built from the ends of every stored row of a version; deleted rows have -1."""
     import numpy as np
 
     live = ends.src >= 0
@@ -417,7 +417,7 @@ def edge_base(table: Table, ends: EndNumbers, sizes: tuple[int, int], numbered_b
 
 
 def stored_ends(table: Table, source: Numbering, target: Numbering) -> EndNumbers:
-    """Both ends of every stored row of a version, in the order of its fragments; -1 for rows that it has deleted."""
+    """Both ends of every stored row of a version, in fragment order; -1 for deleted rows."""
     import numpy as np
 
     total = sum(table.stored_rows[fragment.id] for fragment in table.fragments)

@@ -1,7 +1,8 @@
-"""The adjacency of a graph's tables at any version: what is stored, what is held, and what has to be made.
+"""The adjacency of a graph's tables at any version: held in memory, read from stored segments, or built.
 
-A numbering of a node table, and the edges that some fragments have in it, serve every version that is not far from them: small
-commits, branches and older states. What is too far gets others: stored ones that fit, or new ones in memory.
+A numbering of a node table, and the edges of some fragments in these numbers, serve every version that differs little from them:
+after small commits, on branches, at older states. A version that differs too much gets others: stored ones that fit, or new ones
+built in memory.
 """
 
 from __future__ import annotations
@@ -29,37 +30,37 @@ if TYPE_CHECKING:
 
 FOLDER = "_adjacency"
 MIN_ROWS = 16_384
-"""Smaller tables are read as fast as a segment would be; much smaller ones are not asked whether they have one."""
+"""Smaller tables are read as fast as a segment would be. For tables below half of this, no segment is looked for."""
 CHANGED_SHARE = 8
-"""A version may differ from what is covered in one row of so many, or in `CHANGED_ROWS`."""
+"""A version may differ from the covered fragments in one row out of this many, or in `CHANGED_ROWS` rows if that is more."""
 CHANGED_ROWS = 4_096
 MAX_LOOKED_UP = 1_024
 """More ids than this are looked up through an index, or by a scan."""
 FEW_CELLS = 64
-"""So few cells of several columns are read together, as values."""
+"""Up to this many cells per column are read together, as Python values."""
 TRIED = 4
-"""Stored segments that are opened to find one that fits."""
+"""How many stored segments are opened, at most, to find one that fits."""
 
 
 class AdjacencyIndex:
-    """Thread-safe: whatever two threads make at the same time is made twice, and either is right."""
+    """Thread-safe: if two threads build the same value at the same time, both copies are right and one of them is kept."""
 
     def __init__(self, root: str, cache: ByteCache, store: Store | None) -> None:
         self._root = root
         self._cache = cache
         self._store = store
-        """None: nothing is stored."""
+        """None if nothing is stored."""
         self._lost: set[str] = set()
-        """Segments that could not be read."""
+        """Keys of segments that could not be read."""
         self._listed: dict[str, tuple[object, list[str]]] = {}
 
     def forget(self, key: str) -> None:
-        """A segment cannot be read: go on without it, and without what stands on it."""
+        """Stop using a segment that cannot be read, and drop everything that was derived from segments."""
         self._lost.add(key)
-        self._cache.drop(lambda known: _stands_on(known, self._root))
+        self._cache.drop(lambda known: _is_adjacency_key(known, self._root))
 
     def has_written(self, path: str) -> None:
-        """A segment of a table was stored."""
+        """Call after storing a segment of this table, so that its segments are listed again."""
         self._listed.pop(path, None)
 
     # ------------------------------------------------------------ nodes
@@ -68,7 +69,7 @@ class AdjacencyIndex:
         return self._cache.get(("nodes", self._root, table.content), lambda: self._make_nodes(table))
 
     def nodes_at_hand(self, table: Table) -> Nodes | None:
-        """The same; None where many ids would have to be read for it."""
+        """Like `nodes`; None if that would mean reading many ids."""
         is_held = ("nodes", self._root, table.content) in self._cache
         return self.nodes(table) if is_held or is_small(table) or self._has_stored_ids(table) else None
 
@@ -101,14 +102,14 @@ class AdjacencyIndex:
         return nodes
 
     def _has_stored_ids(self, table: Table) -> bool:
-        """Are there numbers for a version, without reading all of its ids?"""
+        """Whether the ids of a version have stored numbers, so that not all of them must be read."""
         numbering: Numbering | None = self._cache.find(("numbering", self._root, table.path))
         if numbering is not None:
             return numbering.base.name != ""
         return next(self.segments(table, "nodes"), None) is not None
 
     def lookup(self, table: Table, ids: Sequence[str], columns: Sequence[str]) -> pa.Table | None:
-        """The rows with these ids; None where they are better found otherwise: no ids are stored, or there are too many."""
+        """The rows with these ids; None if another way is better: no ids are stored, or too many are asked for."""
         import pyarrow as pa
 
         wanted = list(dict.fromkeys(ids))
@@ -131,7 +132,7 @@ class AdjacencyIndex:
         return pa.Table.from_arrays(cells, schema=schema)
 
     def number_rows(self, table: Table, fragments: Sequence[Fragment], numbering: Numbering) -> list[np.ndarray]:
-        """The numbers of the rows of some fragments."""
+        """The node numbers of the rows of the given fragments."""
         made = self._by_fragment(("numbers", self._root, table.path, numbering.serial), table, fragments, ["id"])
         return [
             _inline_numbers(table, numbering, "id")
@@ -161,7 +162,7 @@ class AdjacencyIndex:
         return NumberedColumn(base, moved, values, nodes.size)
 
     def columns(self, table: Table, nodes: Nodes, names: Sequence[str], numbers: np.ndarray) -> dict[str, pa.Array]:
-        """Columns at some living numbers."""
+        """Columns at the given live node numbers."""
         import pyarrow as pa
 
         if len(numbers) > FEW_CELLS:
@@ -170,7 +171,8 @@ class AdjacencyIndex:
         return {name: pa.array(values[name], table.schema.field(name).type) for name in names}
 
     def _cells(self, table: Table, nodes: Nodes, name: str, numbers: np.ndarray) -> pa.Array:
-        """A column at some living numbers; while it is not held, few of them are read by themselves."""
+        """A column at the given live node numbers. Unless the column is held, up to `MAX_LOOKED_UP` cells are read on their
+        own."""
         import pyarrow as pa
 
         is_held = name == "id" or ("base column", *self._column_key(table, nodes, name)) in self._cache
@@ -180,7 +182,7 @@ class AdjacencyIndex:
         return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
     def values(self, table: Table, nodes: Nodes, names: Sequence[str], numbers: np.ndarray) -> dict[str, list[Any]]:
-        """Columns at few living numbers, as Python values."""
+        """Columns at a few live node numbers, as Python values."""
         columns: dict[str, list[Any]] = {}
         listed = numbers.tolist()
         if not listed:
@@ -194,21 +196,21 @@ class AdjacencyIndex:
         return columns | table.values_at(nodes.addresses_of(table, listed), others) if others else columns
 
     def codes(self, table: Table, nodes: Nodes, name: str) -> CodedColumn | None:
-        """A column of few distinct values; None when there are many."""
+        """A column with few distinct values; None if it has many."""
         column = self.column(table, nodes, name)
         key = ("codes", *self._column_key(table, nodes, name))
         coded = self._cache.get(key, lambda: CodedColumn.of(column.base)).moved(column)
         return coded if coded.is_short else None
 
     def _column_key(self, table: Table, nodes: Nodes, name: str) -> tuple[Any, ...]:
-        """Of what is held of a column for the rows that are covered."""
+        """The cache key of a column's values for the covered rows."""
         covered = tuple(first for first, _, _ in nodes.cover.present)
         return self._root, table.path, nodes.numbering.serial, table.column_identity(name), covered
 
     # ------------------------------------------------------------ edges
 
     def edges(self, table: Table, source: Nodes, target: Nodes, versions: object) -> Edges:
-        """`versions`: those of the node tables."""
+        """`versions`: the versions of the node tables."""
         ends = (source.numbering.serial, source.size, target.numbering.serial, target.size)
         key = ("edges", self._root, table.content, versions, ends)
         return self._cache.get(key, lambda: self._make_edges(table, source, target))
@@ -243,7 +245,7 @@ class AdjacencyIndex:
         return edges
 
     def is_at_hand(self, table: Table, source: Nodes, target: Nodes) -> bool:
-        """Is there something that the edges of a version can stand on, without reading all of them?"""
+        """Whether the edges of a version can be derived from what is stored or held, without reading them all."""
         serials = (source.numbering.serial, target.numbering.serial)
         if ("edge base", self._root, table.path, *serials) in self._cache:
             return True
@@ -274,7 +276,8 @@ class AdjacencyIndex:
     def _by_fragment(
         self, key: tuple[Any, ...], table: Table, fragments: Sequence[Fragment], columns: list[str]
     ) -> list[tuple[tuple[Any, ...], Any]]:
-        """For each fragment the key of what is held of it, and a function that gives its rows: read together, once."""
+        """For each fragment its cache key, and a function that returns its rows; fragments that are missing are read together,
+        once."""
         keys = [(*key, fragment.content) for fragment in fragments]
         missing = [fragment for fragment, at in zip(fragments, keys, strict=True) if at not in self._cache]
         read: dict[int, pa.RecordBatch] = {}
@@ -289,7 +292,7 @@ class AdjacencyIndex:
         return [(at, lambda fragment=fragment: rows_of(fragment)) for fragment, at in zip(fragments, keys, strict=True)]
 
     def segments(self, table: Table, kind: str) -> Iterator[Segment]:
-        """Stored segments of a table, those first that cover about as many rows as the version has."""
+        """Stored segments of a table, closest in row count first."""
         if self._store is None or table.rows < MIN_ROWS // 2:
             return
         names = self._names(table)
@@ -308,13 +311,13 @@ class AdjacencyIndex:
                 yield segment
 
     def opened(self, key: str) -> Segment:
-        """A stored segment. SegmentLostError."""
+        """A stored segment. Raises SegmentLostError if it cannot be read."""
         store = self._store
         assert store is not None, "tables in memory have no files"
         return self._cache.get(("segment", self._root, key), lambda: open_segment(key, store, self._cache, self._root))
 
     def _names(self, table: Table) -> list[str]:
-        """What is stored of a table; listed again for each of its versions that asks."""
+        """File names of the stored segments of a table; listed again for each version."""
         known = self._listed.get(table.path)
         if known is not None and known[0] == table.content:
             return known[1]
@@ -329,7 +332,8 @@ class AdjacencyIndex:
 
 
 def is_small(table: Table) -> bool:
-    """Is a table read whole as fast as a segment of it would be? In an object store each fragment is a request or more."""
+    """Whether reading a table whole is as fast as reading a segment of it. On an object store each fragment costs a request or
+    more."""
     stored = table.stored
     return table.rows <= MIN_ROWS and ("://" not in stored.dataset.uri or len(stored.fragments) <= MAX_KEYS_FRAGMENTS)
 
@@ -339,13 +343,13 @@ def _most_changed(rows: int) -> int:
 
 
 def _rows_in(name: str) -> int:
-    """How many rows a segment covers, by its name; -1 for the name of something else."""
+    """How many rows a segment covers, from its name; -1 if the name is not that of a segment."""
     rows, _, rest = name.partition("-")
     return int(rows) if rows.isdigit() and rest.endswith(".adj") else -1
 
 
 def ids_of(table: Table) -> SortedIds:
-    """The ids of a version, as it is read now."""
+    """The sorted ids of a version, read from the table."""
     import numpy as np
     import pyarrow as pa
 
@@ -361,8 +365,8 @@ def ids_of(table: Table) -> SortedIds:
 
 
 def _inline_numbers(table: Table, numbering: Numbering, column: str) -> np.ndarray:
-    """Of the rows that stand in commits."""
-    assert isinstance(table, ChangedTable), "no other table has such rows"
+    """Node numbers of the inline rows."""
+    assert isinstance(table, ChangedTable), "no other table has inline rows"
     return numbering.of_changes(table.inline, column)
 
 
@@ -372,7 +376,7 @@ def _rows_by_fragment(table: Table, fragments: Sequence[Fragment], columns: list
 
     batches: dict[int, pa.RecordBatch] = {}
     for fragment in fragments:
-        # Who wrote a small fragment, or looked a key up in it, has its keys.
+        # The keys of a small fragment are held if this process wrote it or looked a key up in it.
         keys = None if table.keys is None else table.keys.get(table.path, fragment.content)
         if keys is not None and set(columns) <= keys.columns.keys():
             cells = [pa.array(keys.columns[name], pa.utf8()) for name in columns]
@@ -391,7 +395,7 @@ def _rows_by_fragment(table: Table, fragments: Sequence[Fragment], columns: list
     return batches
 
 
-def _stands_on(key: object, root: str) -> bool:
+def _is_adjacency_key(key: object, root: str) -> bool:
     kinds = {
         "nodes",
         "numbering",

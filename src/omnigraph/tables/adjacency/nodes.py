@@ -1,4 +1,4 @@
-"""A node table at one version: which numbers live, in which order, and its columns by number."""
+"""A node table at one version: which node numbers are live, in which order, and its columns by node number."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Nodes:
-    """Numbers below `size` are known here; `live` says which of them the version has (None: all)."""
+    """Node numbers below `size` exist here; `live` says which of them the version has (None: all)."""
 
     numbering: Numbering
     size: int
     live: np.ndarray | None
     cover: Cover
     rest: tuple[tuple[Fragment, np.ndarray], ...]
-    """Fragments that are not covered, with the numbers of their rows."""
+    """Fragments that are not covered, with the node numbers of their rows."""
     version: int = 0
     inline: Inline = NO_INLINE
-    """Which version of the table it is."""
+    """With `version`: the state of the table."""
     lineage: object = field(default_factory=object)
-    """The same for versions that were each made from another by adding nodes."""
+    """Shared by versions that were made from one another by adding nodes."""
 
     @property
     def nbytes(self) -> int:
@@ -46,21 +46,21 @@ class Nodes:
 
     @property
     def is_plain(self) -> bool:
-        """Do all numbers live, in the order of their ids?"""
+        """Whether all numbers are live and in the order of their ids."""
         return self.live is None and self.size == len(self.numbering.base)
 
     def has_grown_from(self, other: Nodes) -> bool:
-        """Is this the other version, perhaps with more nodes?"""
+        """Whether this is the other version, possibly with more nodes."""
         return self.lineage is other.lineage and self.size >= other.size
 
     def has_all(self, numbers: Sequence[int]) -> bool:
-        """Do all of few numbers live?"""
+        """Whether all of a few node numbers are live."""
         if self.live is None:
             return max(numbers, default=-1) < self.size
         return all(number < self.size and self.live[number] for number in numbers)
 
     def followed(self, table: Table, most_changed: int) -> Nodes | None:
-        """A version that has a few nodes more, whose ids nobody had before; None for any other."""
+        """A later version that only adds a few nodes, all with new ids; None for any other version."""
         import numpy as np
 
         changes = added_since(self.version, self.inline, table)
@@ -81,7 +81,7 @@ class Nodes:
         return Nodes(self.numbering, self.size + count, live, covered, rest, table.version, table.inline, self.lineage)
 
     def numbers(self, ids: pa.Array) -> np.ndarray:
-        """The numbers of ids, -1 for one that the version does not have."""
+        """The number of each id; -1 if the version does not have it."""
         numbers = self.numbering.numbers(ids)
         numbers[numbers >= self.size] = -1
         if self.live is not None:
@@ -89,7 +89,7 @@ class Nodes:
         return numbers
 
     def find(self, ids: Sequence[str]) -> np.ndarray:
-        """The numbers of those of few ids that the version has."""
+        """The numbers of those of a few ids that the version has."""
         import numpy as np
 
         numbers = [number for number in self.numbering.find(ids) if 0 <= number < self.size]
@@ -101,13 +101,14 @@ class Nodes:
         return self.numbering.ids(numbers)
 
     def sort_keys(self, numbers: np.ndarray) -> list[Any]:
-        """Values that order as the ids of few numbers do: the numbers themselves, unless some came after the sorted ids."""
+        """Values that sort as the ids of a few numbers do: the numbers themselves, unless one of the ids arrived after the sorted
+        ones."""
         listed: list[Any] = numbers.tolist()
         return listed if max(listed, default=0) < len(self.numbering.base) else self.numbering.texts(listed)
 
     @cached_property
     def living(self) -> np.ndarray:
-        """The numbers that live, in the order of their ids."""
+        """The live numbers, in the order of their ids."""
         import numpy as np
 
         base = self.numbering.base
@@ -130,7 +131,7 @@ class Nodes:
         return ordinals
 
     def ordinals(self, numbers: np.ndarray) -> np.ndarray:
-        """Places of ids among the sorted ids of the version: any two numberings agree on them."""
+        """Positions of ids among the sorted ids of the version; these are the same in every numbering."""
         return numbers if self._ordinals is None else self._ordinals[numbers]
 
     def ids_at(self, ordinals: np.ndarray) -> pa.Array:
@@ -140,7 +141,8 @@ class Nodes:
 
     @cached_property
     def moved(self) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers whose rows are not covered, ascending, and the places of these rows: through all such fragments."""
+        """Numbers whose rows are not covered, ascending, and the positions of these rows, counted through all fragments not
+        covered."""
         import numpy as np
 
         if not self.rest:
@@ -150,7 +152,7 @@ class Nodes:
         return numbers[order], order
 
     def addresses(self, table: Table, numbers: np.ndarray) -> np.ndarray:
-        """Where the rows of some living numbers are."""
+        """Row addresses of the given live numbers."""
         import numpy as np
 
         base, (moved, _) = self.numbering.base, self.moved
@@ -176,7 +178,7 @@ class Nodes:
         return addresses
 
     def addresses_of(self, table: Table, numbers: list[int]) -> list[int]:
-        """The same of few."""
+        """Like `addresses`, for a few numbers."""
         order = self.numbering.base.arrays.held("order")
         if order is None or (self.rest and any(map(self._is_moved, numbers))):
             import numpy as np
@@ -195,12 +197,12 @@ class Nodes:
 
     @cached_property
     def _covered(self) -> tuple[list[int], list[int]]:
-        """From which row on, and in which fragment, rows are covered."""
+        """First row and id of each covered fragment."""
         present = self.cover.present
         return [first for first, _, _ in present], [fragment.id for _, _, fragment in present]
 
     def _rest_addresses(self, table: Table) -> np.ndarray:
-        """Of every row of the fragments that are not covered."""
+        """Addresses of all rows of the fragments that are not covered."""
         import numpy as np
 
         parts = []
@@ -214,17 +216,17 @@ class Nodes:
 
 @dataclass(frozen=True)
 class NumberedColumn:
-    """A column by number: below `len(base)` that of the covered rows, unless the number's row is another by now."""
+    """A column by node number: below `len(base)` the value of the covered row, unless the node's row has moved."""
 
     base: pa.Array
     moved: np.ndarray
     values: pa.Array
-    """Of the numbers that moved."""
+    """Values of the numbers in `moved`."""
     size: int
 
     @property
     def nbytes(self) -> int:
-        """Without the base, which is held for itself."""
+        """Without the base, which is cached separately."""
         return int(self.moved.nbytes + self.values.nbytes)
 
     @cached_property
@@ -240,7 +242,7 @@ class NumberedColumn:
         return pa.concat_arrays([self.base, self.values, pa.nulls(1, self.base.type)]).take(pa.array(places))
 
     def values_at(self, numbers: list[int]) -> list[Any]:
-        """The values of few numbers."""
+        """The values of a few numbers."""
         if len(self.moved):
             import numpy as np
 
@@ -265,7 +267,7 @@ class NumberedColumn:
 
 
 NumberRows = Callable[[Table, Sequence[Fragment], Numbering], list["np.ndarray"]]
-"""The numbers of the rows of some fragments; ids that have none get one."""
+"""Gives the node numbers of the rows of fragments; ids without a number get one."""
 
 
 MAX_DISTINCT = 4_096
@@ -273,12 +275,12 @@ MAX_DISTINCT = 4_096
 
 @dataclass(frozen=True)
 class CodedColumn:
-    """A column of few distinct values, by number: the place of each value in `values`."""
+    """A column with few distinct values, by node number: the position of each value in `values`."""
 
     codes: np.ndarray
     values: pa.Array
     is_short: bool = True
-    """False: there are too many values, and no codes."""
+    """False if there are too many distinct values; `codes` is empty then."""
 
     @property
     def nbytes(self) -> int:
@@ -296,7 +298,7 @@ class CodedColumn:
         return cls(np.asarray(coded.indices).astype(np.int32), coded.dictionary)
 
     def moved(self, column: NumberedColumn) -> CodedColumn:
-        """The same of a column that stands on this one."""
+        """The codes of a column that has this one's column as its base."""
         import numpy as np
         import pyarrow as pa
 
@@ -304,14 +306,14 @@ class CodedColumn:
             return self
         both = CodedColumn.of(pa.concat_arrays([self.values, column.values]))
         codes = np.zeros(column.size, np.int32)
-        # Values come in the order in which they were met, so those of the base keep their codes.
+        # Dictionary encoding numbers values in the order of first occurrence, so those of the base keep their codes.
         codes[: len(self.codes)] = self.codes
         codes[column.moved] = both.codes[len(self.values) :]
         return CodedColumn(codes, both.values, both.is_short)
 
 
 def nodes_at(table: Table, numbering: Numbering, number_rows: NumberRows, most_changed: int) -> Nodes | None:
-    """The version in these numbers; None when it is too far from what they cover."""
+    """The nodes of a version in this numbering; None if it differs too much from the covered rows."""
     import numpy as np
 
     base = numbering.base
@@ -336,7 +338,7 @@ def nodes_at(table: Table, numbering: Numbering, number_rows: NumberRows, most_c
 
 
 def _all_arrived(rest: Sequence[tuple[Fragment, np.ndarray]], first: int, size: int) -> bool:
-    """Do some fragments have every number from the first on?"""
+    """Whether the given fragments have every number from `first` on."""
     import numpy as np
 
     there = np.zeros(size - first, bool)
@@ -346,7 +348,7 @@ def _all_arrived(rest: Sequence[tuple[Fragment, np.ndarray]], first: int, size: 
 
 
 def base_column(table: Table, nodes: Nodes, name: str) -> pa.Array:
-    """A column of the covered rows, by number; null for rows that lie in a fragment which the version does not have."""
+    """A column of the covered rows, by node number; null for rows of fragments that the version does not have."""
     import numpy as np
     import pyarrow as pa
 
@@ -370,7 +372,7 @@ def base_column(table: Table, nodes: Nodes, name: str) -> pa.Array:
 
 
 def stored_columns(table: Table, name: str, fragments: list[Fragment]) -> list[pa.Array]:
-    """A column of fragments as their files have it."""
+    """A column of each fragment as stored, including deleted rows."""
     import pyarrow as pa
 
     if not fragments:

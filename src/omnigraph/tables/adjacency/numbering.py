@@ -1,7 +1,7 @@
-"""Numbers for the ids of one node table: places in a sorted list, then places in the order of arrival.
+"""Numbers for the ids of one node table: positions in a sorted list, then positions in order of arrival.
 
-A number never changes its id and no id has two, so whatever is held in numbers stays right while versions come and go: a version
-only says which numbers live. Numbers of the sorted list order as their ids do; those of later arrivals do not.
+A number never changes its id and no id has two, so data held in numbers stays valid across versions: a version only says which
+numbers are live. Numbers of the sorted list sort as their ids do; those of later arrivals do not.
 """
 
 from __future__ import annotations
@@ -24,30 +24,31 @@ if TYPE_CHECKING:
     from omnigraph.tables.adjacency.nodes import Nodes
 
 FEW = 256
-"""Up to this many ids are found by binary search, more by hashing all of them."""
+"""Up to this many ids are found by binary search; more by `find_many`."""
 FENCE = 8_192
-"""Every so many prefixes one is noted apart: where to look for the others."""
+"""One prefix out of this many is also stored in `fences`, which tell where to search."""
 BYTES_PER_ARRIVAL = 200
 MANY = 250_000
-"""From so many ids on, their first bytes as numbers are found faster than the texts: these no longer fit the processor's caches."""
+"""From this many ids on, searching 8-byte prefixes is faster than searching strings, which no longer fit the processor's
+caches."""
 UNORDERED_SHARE = 8
-"""Ids are in order if no more than one in so many is below the one before it."""
+"""Ids count as ordered if at most one out of this many is less than its predecessor."""
 
 _serials = itertools.count()
 
 
 class SortedIds:
-    """The ids of some fragments in ascending order, and which row has which."""
+    """The ids of some fragments in ascending order, and the row of each."""
 
     def __init__(self, header: Header, arrays: Arrays, name: str = "") -> None:
         self.header = header
         self.arrays = arrays
         self.name = name
-        """Of the segment it is stored in; "" when it is not stored."""
+        """Name of the segment it is stored in; "" if it is not stored."""
 
     @cached_property
     def identity(self) -> str:
-        """The name of that segment, or of the one that would be: ids of the same rows have the same numbers, stored or not."""
+        """The name of that segment, or the name it would have: ids of the same rows have the same numbers, stored or not."""
         return self.name or segment_name(self.header)
 
     def __len__(self) -> int:
@@ -59,14 +60,14 @@ class SortedIds:
 
     @property
     def texts(self) -> pa.Array:
-        """All of them."""
+        """All ids, in order."""
         import pyarrow as pa
 
         ends, data = self.arrays.whole("ends"), self.arrays.whole("ids")
         return pa.StringArray.from_buffers(len(self), pa.py_buffer(ends), pa.py_buffer(data))
 
     def some(self, numbers: Sequence[int]) -> list[str]:
-        """Few of them."""
+        """The ids of a few numbers."""
         held, data = self.arrays.held("ends"), self.arrays.held("ids")
         if held is not None and data is not None:
             view = data.data
@@ -76,17 +77,17 @@ class SortedIds:
         return [bytes(data).decode() for data in self.arrays.slices("ids", firsts, lasts)]
 
     def find(self, texts: Sequence[str]) -> list[int]:
-        """The number of each of few ids, -1 for one that is not there."""
+        """The number of each of a few ids; -1 for an unknown id."""
         prefixes = self.arrays.held("prefixes")
         if prefixes is not None and len(prefixes):
-            return self._found_by_prefix(texts, prefixes)
+            return self._find_by_prefix(texts, prefixes)
         places = self.lower_bounds(texts)
         known = [place for place in places if place < len(self)]
         there = dict(zip(known, self.some(known), strict=True))
         return [place if there.get(place) == text else -1 for text, place in zip(texts, places, strict=True)]
 
-    def _found_by_prefix(self, texts: Sequence[str], prefixes: np.ndarray) -> list[int]:
-        """An id whose first bytes no other has is there or not: nothing else is searched."""
+    def _find_by_prefix(self, texts: Sequence[str], prefixes: np.ndarray) -> list[int]:
+        """Compares the full id only where the prefix matches; searches on only if several ids share that prefix."""
         import numpy as np
 
         shared = self.header.shared
@@ -107,7 +108,7 @@ class SortedIds:
         return numbers
 
     def find_many(self, ids: pa.Array) -> np.ndarray:
-        """The number of each of many ids, -1 for one that is not there."""
+        """The number of each of many ids; -1 for an unknown id."""
         import numpy as np
         import pyarrow.compute as pc
 
@@ -132,7 +133,7 @@ class SortedIds:
         return np.asarray(pc.fill_null(pc.index_in(ids, value_set=self.texts), -1)).astype(np.int32)
 
     def lower_bounds(self, texts: Sequence[str]) -> list[int]:
-        """How many ids are below each of these."""
+        """How many ids are less than each of the given ones."""
         import numpy as np
 
         shared = self.header.shared
@@ -162,7 +163,7 @@ class SortedIds:
         return places
 
     def _bisected(self, text: str, low: int, high: int) -> int:
-        """The same among ids whose first bytes are the same."""
+        """Like `lower_bounds`, among ids that share a prefix."""
         if high - low == 1:
             return low if text <= self.some([low])[0] else high
         wanted = text.encode()
@@ -170,7 +171,7 @@ class SortedIds:
 
 
 class Numbering:
-    """Thread-safe. Two numberings of one table need not agree: what is held in numbers names the numbering by its serial."""
+    """Thread-safe. Two numberings of one table need not agree, so data held in numbers is keyed by the numbering's serial."""
 
     def __init__(self, base: SortedIds) -> None:
         self.base = base
@@ -178,10 +179,10 @@ class Numbering:
         self._arrivals: dict[str, int] = {}
         self._texts: list[str] = []
         self._of_changes: dict[str, tuple[Inline, np.ndarray]] = {}
-        """By column: the changes that were asked for last, and their numbers. Most versions have one change more."""
+        """By column: the changes requested last, and their numbers. Most versions add one change to the previous."""
         self._lock = threading.Lock()
         self.latest: Callable[[], Nodes | None] = lambda: None
-        """The nodes of the version that was asked for last, while they are held: the next one often has a few more."""
+        """Weak reference to the nodes requested last: the next version often adds only a few."""
 
     @property
     def nbytes(self) -> int:
@@ -196,7 +197,7 @@ class Numbering:
         return len(self._texts)
 
     def numbers(self, ids: pa.Array, *, add: bool = False) -> np.ndarray:
-        """The number of each id; one that has none gets one, or else is -1."""
+        """The number of each id. An id without one gets one if `add`, else -1."""
         import numpy as np
 
         few = len(ids) <= FEW
@@ -206,7 +207,7 @@ class Numbering:
         return numbers
 
     def find(self, texts: Sequence[str]) -> list[int]:
-        """The number of each of few ids, -1 for one that has none."""
+        """The number of each of a few ids; -1 for an unknown id."""
         numbers = self.base.find(texts)
         if self._texts:
             numbers = [
@@ -216,8 +217,8 @@ class Numbering:
         return numbers
 
     def of_changes(self, changes: Inline, column: str) -> np.ndarray:
-        """The numbers of the ids in a column of rows that stand in commits; ids that have none get one. Those of a change are found
-        once: it is the same in all later versions that have its rows."""
+        """The numbers of the ids in a column of inline rows; ids without a number get one. Each change is numbered once: it is
+        the same object in all later versions that have its rows."""
         import numpy as np
 
         known, numbers = self._of_changes.get(column, (NO_INLINE, np.zeros(0, np.int32)))
@@ -234,7 +235,7 @@ class Numbering:
         key = ("numbers", self.serial, column)
         new = [change for change in changes if change.rows and key not in change.held]
         texts = [row[change.columns.index(column)] for change in new for row in change.rows]
-        # What has arrived is not among the sorted ids: the ends of a new edge are often new nodes.
+        # Arrived ids are not among the sorted ones, so these need not be searched: the ends of a new edge are often new nodes.
         unknown = [text for text in texts if text not in self._arrivals]
         stored = dict(zip(unknown, self.base.find(unknown) if unknown else (), strict=True))
         pairs = ((text, stored.get(text, -1)) for text in texts)
@@ -266,7 +267,7 @@ class Numbering:
         return texts.take(pa.array(numbers))
 
     def texts(self, numbers: list[int]) -> list[str]:
-        """The ids of few numbers."""
+        """The ids of a few numbers."""
         if not self._texts:
             return self.base.some(numbers)
         count = len(self.base)
@@ -274,13 +275,14 @@ class Numbering:
         return [next(stored) if number < count else self._texts[number - count] for number in numbers]
 
     def arrived(self, size: int) -> list[str]:
-        """The ids that came after the sorted ones, up to a size."""
+        """The ids that arrived after the sorted ones, up to a size of the numbering."""
         return self._texts[: size - len(self.base)]
 
 
 def _places(ordered: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Where each of many numbers is in an ascending array, if it is there. What comes in order is searched for: neighbours are looked
-    for in the same places of memory. The rest is hashed, which takes half as long then."""
+    """The position of each of many numbers in an ascending array; any position for a number that is not there. Numbers in order
+    are found by binary search, which then stays within the processor's caches; others by hashing, which takes half as long for
+    them."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -293,7 +295,7 @@ def _places(ordered: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 def sorted_ids(
     ids: pa.Array, rows: np.ndarray, stored_rows: int, covers: tuple[Covered, ...], name: str = ""
 ) -> SortedIds:
-    """Of rows that are live: their ids, and where each is among the `stored_rows` of the covered fragments."""
+    """Built from live rows: their ids, and the position of each among the `stored_rows` of the covered fragments."""
     import numpy as np
     import pyarrow.compute as pc
 
@@ -304,7 +306,7 @@ def sorted_ids(
     numbers[rows[order]] = np.arange(len(order), dtype=np.int32)
     ends, data = _buffers(texts)
     first = prefixes(texts, len(shared.encode()))
-    # What every read wants comes first: it is read together with the header.
+    # Arrays that every read needs come first: they are read together with the header.
     arrays = {
         "fences": first[::FENCE].copy(),
         "deleted": np.flatnonzero(numbers < 0).astype(np.int32),
@@ -323,7 +325,7 @@ def _common_beginning(first: str, last: str) -> str:
 
 
 def _buffers(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Where each text ends, from 0 on, and their bytes."""
+    """Where each string ends, counted from 0, and the bytes of all."""
     import numpy as np
 
     _, offsets, data = texts.buffers()

@@ -2,9 +2,9 @@
 
     magic (8 bytes), length and CRC-32 of the header (4 bytes each, little-endian), header (JSON), checksums, arrays
 
-Each array is a run of blocks, the last of which may be shorter (`coding`). `checksums` has a CRC-32 for each block of each array; its
-own is in the header. A block is checked before anything in it is used. Files are read, not mapped: one that is cut short
-while it is mapped would end the process.
+Each array is a run of blocks, the last of which may be shorter (`coding`). `checksums` has a CRC-32 for each block of each array;
+the CRC-32 of `checksums` is in the header. A block is checked before anything in it is used. Files are read, not mapped:
+truncating a mapped file would kill the process.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ if TYPE_CHECKING:
 
 MAGIC = b"OGADJ-2\n"
 FIRST_READ_BYTES = 128 * 1024
-"""Read at once: the header and its checksums, unless there are very many, and what comes after them."""
+"""Size of the first read: the header, its checksums unless there are very many, and the arrays that follow."""
 FAR_BYTES = 4 * 1024 * 1024
-"""The same in an object store, where a request takes as long as some megabytes; arrays up to this size are read whole there."""
+"""The same on an object store, where a request takes as long as transferring a few megabytes. Arrays up to this size are read
+whole there."""
 WHOLE_SHARE = 4
-"""An array is read whole once as many blocks were wanted as one in so many of its own, and more than `FEW_BLOCKS`: the first
-question of a process wants a few values of each."""
+"""An array is read whole once the blocks requested of it exceed `FEW_BLOCKS` and one in this many of its own. The first query of
+a process wants only a few values of each array."""
 FEW_BLOCKS = 32
 CHUNK_BYTES = 8 * 1024 * 1024
 SMALL_BYTES = BLOCK_BYTES // 4
-"""An array that is no longer than this is always read whole."""
+"""Arrays up to this size are always read whole."""
 
 Kind = Literal["nodes", "edges", "zones"]
 
 
 class SegmentLostError(Exception):
-    """A segment cannot be read, or is not as it was written. Whoever meets this reads on without it."""
+    """A segment cannot be read, or is not as it was written. Readers catch this and go on without the segment."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
@@ -57,10 +58,10 @@ class Arrays(Protocol):
     def whole(self, name: str) -> np.ndarray: ...
 
     def held(self, name: str) -> np.ndarray | None:
-        """The same, if it is in memory."""
+        """Like `whole`, if the array is in memory; else None."""
 
     def slices(self, name: str, firsts: Sequence[int], lasts: Sequence[int]) -> list[np.ndarray]:
-        """The parts [first, last) of one array."""
+        """The slices [first, last) of one array."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,12 @@ class HeldArrays:
 
 @dataclass(frozen=True)
 class Covered:
-    """A fragment as a segment covers it: all rows of its files, but for those deleted in `deletions`."""
+    """A fragment as a segment covers it: all rows of its files, except those deleted in `deletions`."""
 
     files: tuple[str, ...]
     deletions: str
     rows: int
-    """Those of its files, deleted ones included."""
+    """Rows in its files, including deleted ones."""
 
 
 @dataclass(frozen=True)
@@ -101,16 +102,16 @@ class Header:
     kind: Kind
     covers: tuple[Covered, ...]
     count: int
-    """Of ids, or of edges."""
+    """Number of ids or edges."""
     numbered_by: tuple[str, ...] = ()
     shared: str = ""
-    """How all ids begin."""
+    """The common prefix of all ids."""
     has_parallel: bool = False
-    """Whether two edges have the same ends."""
+    """Whether any two edges have the same ends."""
     has_ranks: bool = False
-    """Whether edges are in another order than their rows."""
+    """Whether edges are in a different order than their rows."""
     lists_parallel: bool = False
-    """Whether the ends that several edges have are arrays of their own: so they are where they are few."""
+    """Whether the ends of parallel edges are listed in arrays of their own, which is done if they are few."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -141,7 +142,7 @@ class Header:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where an array is in the file, and which of the checksums is that of its first block."""
+    """Where an array is in the file, and the index of its first block's checksum."""
 
     offset: int
     count: int
@@ -153,7 +154,7 @@ class _Place:
         return self.coding.size(self.count)
 
     def block(self, number: int) -> tuple[int, int]:
-        """Where a block begins in the array, and how many values it has."""
+        """Where a block begins in the array, in bytes, and how many values it has."""
         values = self.coding.block_values
         return number * self.coding.block_size(), min(values, self.count - number * values)
 
@@ -168,14 +169,14 @@ class _Block:
 
 
 class Segment:
-    """A segment in a store. What is read of it is held in the cache. Every method may raise SegmentLostError."""
+    """A segment in a store. What is read of it is cached. Every method may raise SegmentLostError."""
 
     def __init__(
         self, key: str, header: Header, layout: _Layout, front: bytes, store: Store, cache: ByteCache, root: str
     ) -> None:
         self.key = key
         self._front = front
-        """How the file begins."""
+        """The first bytes of the file."""
         self._small_bytes = FAR_BYTES if _is_far(store) else SMALL_BYTES
         self.header = header
         self._layout = layout
@@ -183,11 +184,11 @@ class Segment:
         self._cache = cache
         self._root = root
         self._uses: dict[str, int] = {}
-        """Blocks that were asked for, by array."""
+        """How many blocks were requested, by array."""
 
     @property
     def nbytes(self) -> int:
-        """What is held for itself: its arrays are held one by one."""
+        """Without its arrays, which are cached separately."""
         return len(self._layout.checksums) * 36 + len(self._front)
 
     @property
@@ -223,7 +224,7 @@ class Segment:
             values = place.coding.block_values
             spans = list(zip(firsts, lasts, strict=True))
             wanted = {block for first, last in spans for block in range(first // values, -(-last // values))}
-            # An array that is asked for again and again is read whole once that costs no more than its blocks did.
+            # An array that is requested repeatedly is read whole: see `WHOLE_SHARE`.
             self._uses[name] = self._uses.get(name, 0) + len(wanted)
             is_often = self._uses[name] > FEW_BLOCKS and self._uses[name] * WHOLE_SHARE * BLOCK_BYTES > place.length
             if place.length <= self._small_bytes or is_often:
@@ -234,7 +235,7 @@ class Segment:
         return [held[first:last] for first, last in zip(firsts, lasts, strict=True)]
 
     def _blocks(self, name: str, place: _Place, wanted: Sequence[int]) -> dict[int, bytes]:
-        """Blocks of one array, by their number in it; those that are missing are read with as few requests as they allow."""
+        """Blocks of one array by block number; missing ones are read in as few requests as possible."""
         blocks: dict[int, bytes] = {}
         missing: list[int] = []
         for number in wanted:
@@ -269,12 +270,12 @@ class Segment:
         return pieces
 
     def _check(self, number: int, block: bytes | memoryview) -> None:
-        """A block against the checksum that it was written with."""
+        """Check a block against its stored checksum."""
         if zlib.crc32(block) != self._layout.checksums[number]:
             raise SegmentLostError(self.key)
 
     def check(self) -> None:
-        """Read everything, from the store."""
+        """Read and check everything, from the store."""
         self._front = b""
         for name in self._layout.places:
             self._read_whole(name)
@@ -289,7 +290,7 @@ class _Layout:
 
 
 def _joined(place: _Place, blocks: Mapping[int, bytes], first: int, last: int) -> np.ndarray:
-    """Some values of an array, given the blocks they lie in."""
+    """A slice of an array, given the blocks that contain it."""
     import numpy as np
 
     if first == last:
@@ -302,7 +303,7 @@ def _joined(place: _Place, blocks: Mapping[int, bytes], first: int, last: int) -
 
 
 def _consecutive(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Ascending numbers as runs (first, last)."""
+    """Ascending numbers as ranges (first, last), both inclusive."""
     start = previous = None
     for number in numbers:
         if previous is None or number != previous + 1:
@@ -318,7 +319,7 @@ def _consecutive(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def open_segment(key: str, store: Store, cache: ByteCache, root: str) -> Segment:
-    """One request, unless its header is long. SegmentLostError."""
+    """Takes one request, unless the header is long. Raises SegmentLostError."""
     import struct
 
     import numpy as np
@@ -358,7 +359,7 @@ def _is_far(store: Store) -> bool:
 
 
 def write_segment(key: str, header: Header, arrays: Mapping[str, np.ndarray], store: Store) -> int:
-    """Write a segment, whole or not at all; how many bytes it has."""
+    """Write a segment, completely or not at all; returns its size in bytes."""
     import struct
 
     import numpy as np
@@ -393,7 +394,7 @@ def _chunks(parts: Sequence[memoryview]) -> Iterator[bytes]:
 
 
 def segment_name(header: Header) -> str:
-    """By what it covers: the same rows in the same numbers have the same name."""
+    """Named by what it covers: the same rows in the same numbers have the same name."""
     identity = [header.kind, *([c.files, c.deletions, c.rows] for c in header.covers), header.numbered_by]
     digest = hashlib.sha256(json.dumps(identity, separators=(",", ":")).encode()).hexdigest()
     return f"{header.count}-{digest[:16]}.adj"

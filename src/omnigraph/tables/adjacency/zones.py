@@ -1,8 +1,8 @@
-"""Key columns of edges that ascend within their fragments: which rows to look at for a value.
+"""Key columns of edges that ascend within their fragments: which rows may have a value.
 
-The ids that a load makes ascend, and so do sources where a node has several edges. Of every `ZONE_ROWS` rows of such a column the
-first value is kept, and the last one of each fragment; a lookup reads the zones that may have its value. That takes a hundredth of a
-byte an edge, where an index of every row takes 4 to 14. Fragments that are in any other order get such an index.
+The ids that a load makes ascend, and so do sources where a node has several edges. For such a column the first value of every
+`ZONE_ROWS` rows is stored, and the last value of each fragment; a lookup reads the zones that may have its value. That takes a
+hundredth of a byte per edge, whereas an index of every row takes 4 to 14 bytes. Fragments in any other order get such an index.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ SUFFIX = ".zones"
 COLUMNS = ("id", "src")
 ZONE_ROWS = 2_048
 MIN_ROWS = 32 * 1024
-"""Of a shorter fragment the keys are held in memory."""
+"""The keys of shorter fragments are held in memory."""
 BYTES_PER_VALUE = 80
 ADDRESS_SHIFT = 32
-"""As in `table.OFFSET_BITS`."""
+"""As `fragment.OFFSET_BITS`."""
 
 
 @dataclass(frozen=True)
 class Zones:
-    """Of a column of one fragment the first value of each zone, and the last of all."""
+    """The first value of each zone of a fragment's column, and the last value of all."""
 
     firsts: Sequence[str]
     last: str
     rows: int
 
     def offsets(self, values: Iterable[str]) -> np.ndarray:
-        """The rows that may have one of these values, ascending; deleted rows are among them."""
+        """Offsets of the rows that may have one of these values, ascending, including deleted rows."""
         import numpy as np
 
         wanted: set[int] = set()
@@ -61,7 +61,7 @@ class Zones:
 
 @dataclass(frozen=True)
 class Found:
-    """Rows of a fragment: their places among those that live, their addresses, and their values in the column."""
+    """Rows of a fragment: their positions among its live rows, their addresses, and their values in the column."""
 
     places: np.ndarray
     addresses: np.ndarray
@@ -73,7 +73,7 @@ Files = tuple[str, ...]
 
 @dataclass(frozen=True)
 class _StoredZones:
-    """What is stored of a column: by the files of a fragment its zones; and the files that each segment covers."""
+    """The stored zones of a column, by the files of each fragment; and the files that each segment covers."""
 
     zones: dict[Files, Zones]
     groups: tuple[frozenset[Files], ...]
@@ -84,7 +84,7 @@ class _StoredZones:
 
 
 class EdgeZones:
-    """Thread-safe. A segment that is missing or damaged makes a lookup slower: it scans."""
+    """Thread-safe. If a segment is missing or damaged, a lookup scans instead."""
 
     def __init__(self, root: str, cache: ByteCache, store: Store) -> None:
         self._root = root
@@ -92,7 +92,7 @@ class EdgeZones:
         self._store = store
 
     def find(self, table: Table, fragment: Fragment, column: str, wanted: Sequence[str]) -> Found | None:
-        """The rows of one fragment that have these values; None when the column is not known to ascend in it."""
+        """The rows of a fragment that have these values; None if the column is not known to ascend in it."""
         import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -112,7 +112,7 @@ class EdgeZones:
         return Found(places[chosen], addresses, values.take(pa.array(chosen)))
 
     def covered(self, table: Table, column: str) -> frozenset[int]:
-        """The fragments that need no index of a column: a segment covers them, and none besides that the version does not have."""
+        """The fragments that need no index of a column: those of segments whose fragments the version has all."""
         if all(fragment.rows < MIN_ROWS for fragment in table.fragments):
             return frozenset()
         files = {fragment.files: fragment.id for fragment in table.fragments}
@@ -141,7 +141,7 @@ class EdgeZones:
         return _StoredZones(zones, tuple(groups))
 
     def write(self, table: Table, fragments: Sequence[int], column: str) -> frozenset[int]:
-        """Note the zones of those fragments in which a column ascends; which these are."""
+        """Store the zones of those fragments in which a column ascends; returns their ids."""
         import pyarrow as pa
 
         columns: list[tuple[Fragment, pa.Array]] = []
