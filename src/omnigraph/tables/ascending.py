@@ -1,4 +1,4 @@
-"""Ascending arrays of integers. `numpy.unique` hashes, which takes up to sixty times as long as the sort does here."""
+"""Ascending arrays of integers. `numpy.unique` hashes, which takes up to sixty times as long as the sort here."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def union(left: Integers, right: Integers) -> Integers:
 
 
 def stable_order(values: Integers) -> Integers:
-    """The places of 32-bit values from 0 on in ascending order, equal ones in the order that they have. Halves of 16 bits are
-    sorted by counting, which takes a fifth of the time of a sort by comparing."""
+    """Stable sort order of non-negative 32-bit values. Each half of 16 bits is radix sorted, which takes a fifth of the time of a
+    comparison sort."""
     import numpy as np
 
     order = np.argsort((values & 0xFFFF).astype(np.uint16), kind="stable")
@@ -37,7 +37,7 @@ def stable_order(values: Integers) -> Integers:
 
 
 def runs(ordered: Integers) -> list[tuple[int, slice]]:
-    """The values of an ascending array, each once, with its places."""
+    """Each distinct value of an ascending array, with the slice of its positions."""
     import numpy as np
 
     bounds = [*np.flatnonzero(_begins(ordered)).tolist(), len(ordered)]
@@ -53,7 +53,8 @@ def _begins(ordered: Integers) -> Integers:
 
 
 def is_member(values: np.ndarray[Any, Any], members: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """For each value whether it is one of the members, which ascend. What it costs depends on the values, hardly on the members."""
+    """Whether each value is one of the ascending `members`. The cost depends on the number of values, hardly on that of
+    members."""
     import numpy as np
 
     if not len(members):

@@ -1,7 +1,7 @@
-"""A stored version with a few rows on top of it that stand in commit objects: to a reader, one table.
+"""A stored version with inline rows on top of it: to a reader, one table.
 
-The rows in memory are one more fragment, with addresses of its own, and come after all others. Rows of the stored version that
-they replace are masked. Whatever is held in memory of the stored version stays as it is.
+The inline rows are one more fragment, with its own addresses, after all others. Rows of the stored version that they replace are
+masked. Whatever is cached for the stored version stays valid.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 INLINE_FRAGMENT = (1 << 31) - 2
-"""The number of the fragment in memory: Lance never reaches it, and its addresses are positive numbers of 64 bits."""
+"""The id of the fragment of inline rows: Lance never reaches it, and its addresses are positive as signed 64-bit integers."""
 
 MAX_FILTERS = 32
 MAX_FILTER_LENGTH = 1_000
-"""How many filters' places a table remembers, and of what length."""
+"""How many filters' results a table remembers, and the longest filter it remembers."""
 
 
 class ChangedTable(Table):
-    """`stored` is the version beneath, which is opened when it is first needed. It has no dataset of its own: what works on
-    files has to say which table it means."""
+    """`stored` is the version beneath, opened on first use. A ChangedTable has no dataset: code that works on files uses
+    `stored`."""
 
     def __init__(
         self, path: str, version: int, layout: Layout | None, inline: Inline, open_stored: Callable[[], Table]
     ) -> None:
-        assert layout is not None, "rows in a commit are of a type"
+        assert layout is not None, "inline rows have a type"
         self.path = path
         self.layout: Layout = layout
         self.version = version
@@ -59,7 +59,7 @@ class ChangedTable(Table):
             self._beneath = self._open_stored()
         return self._beneath
 
-    # ------------------------------------------------------------ what is in memory
+    # ------------------------------------------------------------ inline rows
 
     @cached_property
     def inline_rows(self) -> pa.Table:
@@ -67,7 +67,7 @@ class ChangedTable(Table):
 
     @cached_property
     def masked(self) -> np.ndarray[Any, Any]:
-        """Addresses of the stored version that no reader sees, ascending."""
+        """Addresses in the stored version of rows that readers do not see, ascending."""
         import numpy as np
 
         return np.sort(np.array([address for change in self.inline for address in change.masked], dtype=np.uint64))
@@ -119,7 +119,7 @@ class ChangedTable(Table):
     def read_stored(self, columns: Sequence[str], fragments: Sequence[int]) -> pa.Table:
         import pyarrow as pa
 
-        # Rows that are gone may lack values that rows must have.
+        # Deleted rows may lack values that live rows must have.
         shape = pa.schema([field.with_nullable(True) for field in self.shape(columns, False)])
         beneath = [fragment for fragment in fragments if fragment != INLINE_FRAGMENT]
         pieces = [self.stored.read_stored(columns, beneath).cast(shape)] if beneath else []
@@ -156,16 +156,16 @@ class ChangedTable(Table):
 
     @cached_property
     def digest(self) -> str:
-        """Of what stands in commits."""
+        """Digest of the inline changes."""
         return self.inline.digest.hex()[:24]
 
     @cached_property
     def searchable(self) -> Table:
-        """The rows in memory as a table of their own: filters mean there exactly what they mean in a stored one."""
+        """The inline rows as an in-memory Lance table, so that filters mean exactly the same as in a stored one."""
         import lance
 
         rows = self.inline_rows
-        # Names that a reader sees are stored names here.
+        # Its columns have the names that readers use, so it needs no layout.
         return Table(self.path, lance.write_dataset(rows, f"memory://inline-{id(self)}", session=lance.Session()))
 
     # ------------------------------------------------------------ reading
@@ -185,7 +185,8 @@ class ChangedTable(Table):
         return count + len(self._satisfying(filter))
 
     def _satisfying(self, filter: str | None) -> Sequence[int]:
-        """The places of the rows in memory that a filter keeps. Asking for them takes as long as 10,000 stored rows: they are remembered."""
+        """Positions of the inline rows that a filter keeps. They are remembered: finding them takes as long as scanning 10,000
+        stored rows."""
         if not self.inline.row_count or filter == "false":
             return ()
         if filter is None:
@@ -211,8 +212,8 @@ class ChangedTable(Table):
     ) -> pa.RecordBatchReader:
         import pyarrow as pa
 
-        assert not with_row_id, "rows in memory have no row ids"
-        assert not with_deleted, "`read_stored` reads rows that are gone"
+        assert not with_row_id, "inline rows have no row ids"
+        assert not with_deleted, "`read_stored` reads deleted rows"
         chosen = None if fragments is None else list(fragments)
         has_own = chosen is None or INLINE_FRAGMENT in chosen
         beneath = None if chosen is None else [fragment for fragment in chosen if fragment != INLINE_FRAGMENT]
@@ -240,7 +241,7 @@ class ChangedTable(Table):
             yield from self._rows_at(places, shape).combine_chunks().to_batches()
 
     def _slices(self, batch: Any) -> Iterator[Any]:
-        """A batch of a scan without the rows that are masked: cut where they are, so that nothing is copied."""
+        """A batch of a scan, cut at the masked rows, so that nothing is copied."""
         import numpy as np
 
         if not len(self.masked) or not batch.num_rows:
@@ -262,7 +263,7 @@ class ChangedTable(Table):
             yield batch.slice(start)
 
     def unmasked(self, rows: Any) -> Any:
-        """Rows of the stored version, with their addresses, without those that are masked."""
+        """Rows of the stored version, with their addresses, without the masked ones."""
         import numpy as np
         import pyarrow as pa
 
@@ -307,7 +308,7 @@ class ChangedTable(Table):
         wanted = list(dict.fromkeys(values))
         places = self._find(name, wanted, filter)
         shape = self.shape(columns, with_address)
-        # A row in memory is the only one of its id.
+        # An inline row is the only row with its id.
         others = [value for value in wanted if value not in self.inline.places] if name == "id" else wanted
         if not others:
             return self._rows_at(places, shape)
@@ -328,7 +329,7 @@ class ChangedTable(Table):
         return beneath | addresses
 
     def _find(self, name: str, wanted: Sequence[Any], filter: str | None) -> list[int]:
-        """The places of the rows in memory that have one of these values, ascending."""
+        """Positions of the inline rows that have one of these values, ascending."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -345,12 +346,12 @@ class ChangedTable(Table):
         return [place for place in places if place in kept]
 
     def place_of(self, id: str) -> int | None:
-        """The address of the row in memory that has this id."""
+        """The address of the inline row with this id; None if there is none."""
         place = self.inline.places.get(id)
         return None if place is None else self._address(place)
 
     def addresses_unlike(self, other: ChangedTable) -> np.ndarray[Any, Any]:
-        """Those of the rows in memory that the other table does not have in memory."""
+        """Addresses of the inline rows that the other table does not have inline."""
         import numpy as np
 
         theirs = other.inline.row_texts
@@ -358,19 +359,19 @@ class ChangedTable(Table):
         return np.array([self._address(self.inline.places[id]) for id in ids], dtype=np.uint64)
 
     def ids_at(self, addresses: Iterable[int]) -> list[str]:
-        """The ids of rows in memory."""
+        """The ids of inline rows, by address."""
         ids = list(self.inline.places)
         return [ids[offset_of_address(address)] for address in addresses]
 
     def newest_addresses(self) -> list[int]:
-        """Those of the rows of the last change."""
+        """Addresses of the rows of the last change."""
         rows = self.inline.row_count
         return [self._address(place) for place in range(rows - len(self.inline[-1].rows), rows)]
 
     # ------------------------------------------------------------ searching
 
     def all_hits(self, columns: Sequence[str], filter: str | None) -> pa.Table:
-        """The rows in memory that a filter keeps, as a search finds rows."""
+        """The inline rows that a filter keeps, in the form of search results."""
         places = self._satisfying(filter)
         return self._rows_at(places, self.shape(columns, True)).rename_columns([*columns, ROW_ID])
 
@@ -378,7 +379,7 @@ class ChangedTable(Table):
         return bool(self.inline.row_count) and self.inline_rows.column(column).null_count < self.inline_rows.num_rows
 
     def placed(self, hits: pa.Table) -> pa.Table:
-        """What a search of `searchable` found, with row ids that no other row of the table has."""
+        """Results of a search of `searchable`, with row ids that are unique in the whole table."""
         import pyarrow as pa
 
         ids = [self._address(offset_of_address(id)) for id in hits.column(ROW_ID).to_pylist()]
@@ -400,7 +401,8 @@ class ChangedTable(Table):
 
 
 def masks_left(stored: Table, inline: Inline) -> Inline:
-    """Changes on a version with the same fragments as theirs, or fewer: without masks of rows that it has not."""
+    """The changes without masks of rows that this version lacks; it has the same fragments as the version they were made for, or
+    fewer."""
     import numpy as np
 
     fragments = {fragment.id: fragment for fragment in stored.fragments}

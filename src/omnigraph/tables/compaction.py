@@ -1,9 +1,9 @@
-"""Compaction: many fragments, or fragments with many deletions, written again as few large ones. The rows stay as they are.
+"""Compaction: many fragments, or fragments with many deletions, rewritten as a few large ones. The rows stay as they are.
 
-Old fragments are removed, new ones added, in one detached version. Each group of fragments can be written anywhere. What was
-written for one version can be put on a later one of the same table: rows that others deleted meanwhile are deleted from the
-new fragments, fragments that others added stay beside them. To that end the new fragments bring their own ids, above all
-that writers give out meanwhile, and their own row ids (`row_ids`), so that the indexes built over them hold wherever they go.
+Old fragments are removed and new ones added in one detached version. Each group of fragments can be written anywhere. What was
+written for one version can be put on a later one of the same table: rows that others deleted meanwhile are deleted from the new
+fragments, and fragments that others added are kept. To make this possible, the new fragments have ids above all that writers give
+out meanwhile, and row ids of their own (`row_ids`), so that the indexes built over them stay valid on any version.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_DELETED_SHARE = 0.1
-"""A fragment that has lost more of its rows than this is written again."""
+"""A fragment that has lost a larger share of its rows is rewritten."""
 MAX_CLUSTERED_BYTES = 128 * 1024 * 1024
-"""Fragments are sorted in memory, this many stored bytes at a time; a larger one stays in the order it came."""
+"""Fragments are sorted in memory, up to this many stored bytes at a time; larger ones keep their order."""
 MIN_CLUSTERED_ROWS = 4_096
-"""A fragment of fewer rows is not written again only to be sorted."""
+"""A fragment with fewer rows is not rewritten only to be sorted."""
 FRAGMENT_ID_GAP = 16_384
-"""So many fragments may be added by others while a table is compacted; each compaction uses up as many of 2^32 ids."""
+"""Others may add this many fragments while a table is compacted. Each compaction uses up as many of the 2^32 ids."""
 MAX_LOST_SHARE = 0.5
-"""A group that lost more of its rows while it was written is left as others have made it."""
+"""A group that lost a larger share of its rows while it was written is not put in place."""
 ADDED_APART = 16_384
 
 
 @dataclass(frozen=True)
 class Group:
-    """Fragments that are written again together, and how many of them for which reason."""
+    """Fragments that are rewritten together, and how many of them for which reason."""
 
     fragments: tuple[int, ...]
     small: int
@@ -59,7 +59,7 @@ class Group:
 def plan_rewrite(
     base: Table, cluster_by: str | None = None, *, max_deleted_share: float = MAX_DELETED_SHARE
 ) -> list[Group]:
-    """Groups of fragments worth rewriting, each into one fragment; [] when the table is in good shape."""
+    """Groups of fragments worth rewriting, each into one fragment; [] if the table is in good shape."""
     stored = stored_rows(base)
     groups: list[list[Fragment]] = [[]]
     worn: set[int] = set()
@@ -89,7 +89,8 @@ def plan_rewrite(
 
 
 def _outdated(base: Table) -> set[int]:
-    """Fragments whose rows would be stored in other columns today: dropped ones, narrower ones, or none with a fill."""
+    """Fragments whose rows would be stored in other columns today: some of theirs were dropped or widened, or lack a value that
+    is now filled in."""
     if base.columns is None or base.layout is None:
         return set()
     return {id for id, held in base.held_columns.items() if base.layout.is_outdated(held)}
@@ -112,14 +113,15 @@ def _fits(group: Sequence[Fragment], fragment: Fragment, cluster_by: str | None)
 
 
 def rewrite(base: Table, group: Sequence[int], cluster_by: str | None = None) -> tuple[str, ...]:
-    """Write one group's rows again, as a stream, or sorted; nothing is visible yet."""
+    """Rewrite one group's rows, streamed or sorted; nothing is visible yet."""
     if cluster_by is None or not _is_sortable(base, group):
         return write_fragments(base, base.scan(fragments=group))
     return write_fragments(base, _sorted(base.read(fragments=group).combine_chunks(), cluster_by))
 
 
 def _sorted(rows: pa.Table, column: str) -> pa.Table:
-    """The rows by a column of texts, which is never null. Texts repeat: each is compared once, and then numbers are sorted."""
+    """The rows sorted by a string column without nulls. Strings repeat, so the distinct ones are sorted once, and rows are sorted
+    by rank."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -137,7 +139,7 @@ def _is_sortable(base: Table, group: Sequence[int]) -> bool:
 def rewritten(
     base: Table, groups: Sequence[Group], written: Sequence[Sequence[str]], cluster_by: str | None = None
 ) -> Rewrite:
-    """What was written for each group, with the ids that the new fragments keep wherever they are put."""
+    """The fragments written for each group, with the ids that they keep on any version."""
     by_id = {fragment.id: fragment for fragment in base.fragments}
     next_id = _highest_fragment_id(base) + FRAGMENT_ID_GAP
     results = []
@@ -155,7 +157,7 @@ def rewritten(
 
 
 def _highest_fragment_id(table: Table) -> int:
-    """Of the fragments there are, and of those that an index still speaks of."""
+    """Of the table's fragments, and of those that an index still refers to."""
     live = [fragment.id for fragment in table.fragments]
     indexed: list[int] = [
         fragment
@@ -177,9 +179,8 @@ def put_on_base(made: Rewrite) -> tuple[Table, list[str]]:
 
 
 def put_on(made: Rewrite, lost: LostRows, head: Table) -> tuple[Table, list[str]] | None:
-    """Another version of the table with the new fragments, as far as they still stand for what it has; and the files that
-    must be durable. None when nothing is left to replace.
-    """
+    """Another version of the table with the new fragments, as far as they still match its rows; and the files that must be
+    durable. None if nothing is left to replace."""
     if _highest_fragment_id(head) >= made.first_id:
         return None
     head = growing.grown(head)
@@ -201,10 +202,10 @@ def put_on(made: Rewrite, lost: LostRows, head: Table) -> tuple[Table, list[str]
 
 
 def _replaced(base: Table, old: Sequence[int], new: Sequence[Any]) -> Table:
-    """One detached version in which the new fragments stand for the old ones."""
+    """One detached version in which the new fragments replace the old ones."""
     from lance import LanceDataset, LanceOperation
 
-    # For rows that come with a removal Lance looks up each one's past; many of them come by themselves instead.
+    # Lance looks up the history of every row that is added together with a removal, so many rows are added in a separate step.
     apart = sum(fragment.physical_rows for fragment in new) > ADDED_APART
     operation = LanceOperation.Update(
         removed_fragment_ids=list(old),

@@ -1,13 +1,13 @@
-"""Files of a table that tell by their names what they hold.
+"""Files of a table whose names tell what they hold.
 
-Lance's files carry no checksums: a flipped bit gives other rows, or ends the process. So on local disk each file gets the
-beginning of its SHA-256 into its name before any version names it. Object stores keep checksums of their own, and renaming
-there is copying: their files have the names that Lance gave them.
+Lance's files carry no checksums: a flipped bit gives other rows, or ends the process. So on local disk the beginning of each
+file's SHA-256 goes into its name before any version names it. Object stores keep their own checksums, and renaming there means
+copying, so files there keep the names that Lance gave them.
 
     data/<Lance's name>-<16 digits>.lance
-    _deletions/<fragment>-<2^62 + 15 digits>-<id>.arrow, .bin   in place of a version: no version of Lance's is in that range
+    _deletions/<fragment>-<2^62 + 15 digits>-<id>.arrow, .bin   in place of a version: Lance's versions never reach that range
     _indices/<UUID of version 8>/                               15 digits of the folder's digest, then random bits
-    _versions/d<version>.manifest                               its digest is in the commit, beside the version
+    _versions/d<version>.manifest                               its digest is in the commit, next to the version
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def digest_of(file: str | Path) -> str:
 
 
 def folder_digest(folder: Path) -> str:
-    """Over the lines `<SHA-256 of a file>  <its path in the folder>`, in the order of the paths. What a copy that was killed left
-    half-written does not count."""
+    """Digest of the lines `<SHA-256 of a file>  <its path in the folder>`, in path order. Temporary files, which a killed copy
+    may leave behind, do not count."""
     files = sorted(
         file.relative_to(folder).as_posix()
         for file in folder.rglob("*")
@@ -58,7 +58,7 @@ def _sha256(file: str | Path) -> str:
 
 
 def local_folder(dataset: Any) -> str | None:
-    """Where a Lance table lies on local disk; None when it does not."""
+    """The folder of a Lance table on local disk; None if it is elsewhere."""
     uri: str = dataset.uri
     return uri if uri.startswith("/") else None
 
@@ -67,7 +67,7 @@ def local_folder(dataset: Any) -> str | None:
 
 
 def name_data_files(dataset: Any, fragments: Iterable[Any]) -> None:
-    """Rename data files that were just written, and say so in Lance's descriptions of their fragments."""
+    """Rename data files that were just written, and update Lance's descriptions of their fragments."""
     folder = local_folder(dataset)
     if folder is None:
         return
@@ -78,7 +78,7 @@ def name_data_files(dataset: Any, fragments: Iterable[Any]) -> None:
 
 
 def name_deletions(dataset: Any, fragment: Any) -> Any:
-    """The fragment after its new deletion file was renamed."""
+    """Rename a fragment's new deletion file; returns the fragment that names it."""
     from lance.fragment import FragmentMetadata
 
     folder = local_folder(dataset)
@@ -93,7 +93,7 @@ def name_deletions(dataset: Any, fragment: Any) -> Any:
 
 
 def name_index(dataset: Any, index: Any) -> Any:
-    """An index segment that was just written, after its folder was renamed."""
+    """Rename the folder of an index segment that was just written; returns the segment."""
     folder = local_folder(dataset)
     if folder is None:
         return index
@@ -106,7 +106,7 @@ def name_index(dataset: Any, index: Any) -> Any:
 
 
 def deletion_path(fragment_id: int, deletion: Any) -> str:
-    """Where a fragment's deletions are stored, relative to the table."""
+    """The path of a fragment's deletion file in the table."""
     suffix = "arrow" if deletion.file_type == "array" else "bin"
     return f"_deletions/{fragment_id}-{deletion.read_version}-{deletion.id}.{suffix}"
 
@@ -116,7 +116,7 @@ def version_file(version: int) -> str:
 
 
 def version_digest(dataset: Any) -> str | None:
-    """The digest of a version that was just made."""
+    """The digest of the manifest of a version that was just made."""
     folder = local_folder(dataset)
     return None if folder is None else digest_of(f"{folder}/{version_file(dataset.version)}")
 
@@ -125,7 +125,7 @@ def version_digest(dataset: Any) -> str | None:
 
 
 def data_digest(path: str) -> str | None:
-    """What the name of a data file says of its content; None when it says nothing."""
+    """The digest in the name of a data file; None if it has none."""
     named = _DATA.search(path)
     return None if named is None else named[1]
 

@@ -1,4 +1,4 @@
-"""The files of one version of a table, as its manifest names them."""
+"""The files of one version of a table, as named in its manifest."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from omnigraph.tables.table import Table
 class TableFiles:
     """Every file that a read of one version needs. Keys are those of the graph's store ("nodes/Person-0a1b2c/data/...").
 
-    Nothing else of the table is read for this version: not Lance's transaction files, nor another version's manifest.
+    Nothing else of the table is read for this version: neither Lance's transaction files nor another version's manifest.
     """
 
     manifest: str
     data: Mapping[str, int | None]
-    """Data files, with their sizes where the manifest tells."""
+    """Data files, with their sizes if the manifest has them."""
     deletions: frozenset[str]
     indexes: Mapping[str, int | None]
-    """Folders of index segments, with the bytes in each where the manifest tells: everything below such a folder is needed."""
+    """Folders of index segments, with the bytes in each if the manifest has them. Everything below such a folder is needed."""
 
     @property
     def keys(self) -> Iterator[str]:
-        """The single files; those below `indexes` only a listing knows."""
+        """The individual files; those below `indexes` are known only from a listing."""
         yield self.manifest
         yield from self.data
         yield from self.deletions

@@ -1,4 +1,4 @@
-"""Values and names as text of a scan filter. Every name is quoted: camelCase and SQL words are ordinary names."""
+"""Values and names as text of a scan filter. Every name is quoted, so camelCase and SQL keywords are ordinary names."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ def column(name: str) -> str:
 
 
 def literal(value: object) -> str:
-    """One value as filter text."""
     match value:
         case None:
             return "NULL"
         case bool():
             return "true" if value else "false"
         case int() if value <= _MIN_I64:
-            # The scan reads the digits before the sign, and these do not fit by themselves.
+            # The scan parses the digits before the sign, and these alone overflow.
             return f"CAST('{value}' AS BIGINT)"
         case int() | float():
             return repr(value)

@@ -1,9 +1,9 @@
 """Which small fragments a write folds into one.
 
-A one-row commit adds a one-row fragment. Fragments are levelled by rows (powers of FOLD_WIDTH); a level that has reached
-FOLD_WIDTH fragments is folded into one fragment of a higher level by the write that finds it so, and may fill that level in
-turn. So a table has at most FOLD_WIDTH fragments a level, their number grows with the logarithm of the number of commits,
-and each row is rewritten once a level.
+A one-row commit adds a one-row fragment. Fragments have levels by their rows (powers of FOLD_WIDTH); the write that finds
+FOLD_WIDTH fragments on a level folds them into one fragment of a higher level, which may fill that level in turn. So a table has
+at most FOLD_WIDTH fragments per level, their number grows with the logarithm of the number of commits, and each row is rewritten
+once per level.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from omnigraph.tables.fragment import Fragment
 FOLD_WIDTH = 8
 MAX_FOLD_ROWS = 128 * 1024
 MAX_FOLD_BYTES = 64 * 1024 * 1024
-"""Fragments at or beyond these are left to compaction on Spark."""
+"""Fragments at or beyond these limits are left to compaction."""
 
 
 def level_of(rows: int) -> int:
@@ -27,7 +27,7 @@ def level_of(rows: int) -> int:
 
 
 def fragments_to_fold(fragments: Sequence[Fragment], busy: Iterable[int] = ()) -> tuple[Fragment, ...]:
-    """The fragments to fold now, in table order; () for most writes. `busy` fragments are changed by the write itself."""
+    """The fragments to fold now, in table order; () for most writes. `busy` fragments are being changed by the write itself."""
     occupied = set(busy)
     levels: dict[int, list[Fragment]] = {}
     for fragment in fragments:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 ROW_ADDRESS = "_rowaddr"
 ROW_ID = "_rowid"
 OFFSET_BITS = 32
-"""An address is the number of a fragment, and below it this many bits of offset."""
+"""A row address is a fragment's id, followed by this many bits of offset."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Fragment:
 
 
 def fragment_of_address(address: int) -> int:
-    """The fragment a row address lies in."""
+    """The fragment of a row address."""
     return address >> OFFSET_BITS
 
 

@@ -1,9 +1,10 @@
 """Columns of fragments that are looked up often, held in memory.
 
-One rule: a fragment is held once the lookups that went to storage have cost what reading it costs, one lookup for each
+One rule: a fragment is held once the lookups that went to storage have cost as much as reading it, at one lookup per
 `ROWS_PER_LOOKUP` rows. So a first query never pays for it, and a table that changes all the time pays at most twice.
-A fragment's rows never change: what is held under its content is never wrong, whatever versions share it. A column that is
-too wide is not held, and one that was forgotten for want of room has to be earned again.
+
+A fragment's rows never change, so what is held for its content is right for every version that shares it. A column that is too
+wide is not held, and one that was evicted has to be earned again.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ ROWS_PER_LOOKUP = 4_096
 """Reading and sorting this many rows takes about as long as one lookup through an index."""
 MIN_LOOKUPS = 8
 COLUMN_SHARE = 16
-"""A column may take one part in this many of the memory."""
+"""A column may take up to one part in this many of the memory."""
 PARTS_COUNTED = 4_096
 BATCH_ROWS = 2_048
 OFFSET = "_offset"
-"""The place of each row in its fragment, as if it were a column."""
+"""Pseudo-column: the offset of each row in its fragment."""
 
 
 @dataclass
 class _Use:
-    """What was asked of one fragment, and which of its columns were read for that."""
+    """How often one fragment was looked up, and which of its columns were read because of that."""
 
     lookups: int = 0
     read: set[str] = field(default_factory=set)
@@ -44,7 +45,7 @@ class _Use:
 
 @dataclass(frozen=True)
 class _TooWide:
-    """Stands for a column that is not held."""
+    """Marks a column that is not held."""
 
     nbytes: int = 64
 
@@ -66,10 +67,9 @@ class FragmentColumns:
         *,
         at_once: bool = False,
     ) -> dict[str, pa.Array] | None:
-        """These columns of a fragment's live rows, in their order; None while it was not asked for often enough: once for each
-        `rows_per_lookup`.
+        """These columns of a fragment's live rows, in row order; None until there was one lookup per `rows_per_lookup` rows.
 
-        Each call counts as one lookup, except one that wants them `at_once`.
+        Each call counts as one lookup, except with `at_once`, which reads the columns right away.
         """
         keys = {name: _key(table, fragment, name) for name in names}
         use = self._counted(keys, (table.dataset.uri, fragment.content), 0 if at_once else 1)
@@ -116,7 +116,7 @@ class FragmentColumns:
         return self._memory.get(("order", table.dataset.uri, fragment.content, name), lambda: SortedKeys.of(column))
 
     def _read_together(self, table: Table, fragment: Fragment, keys: Mapping[str, object]) -> None:
-        """The columns that are not held yet, in one scan."""
+        """Read the columns that are not held yet in one scan."""
         import pyarrow as pa
 
         missing = [name for name, key in keys.items() if name != OFFSET and key not in self._memory]
@@ -130,7 +130,7 @@ class FragmentColumns:
             self._memory.put(keys[name], _TooWide() if is_wide else cells)
 
     def _read(self, table: Table, fragment: Fragment, name: str) -> Any:
-        """A column, unless it turns out to be too wide: then reading stops there."""
+        """A column; reading stops as soon as it turns out to be too wide."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

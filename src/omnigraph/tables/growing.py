@@ -1,8 +1,8 @@
-"""A version with every column that rows are written to, and fragments moved between versions whose columns differ.
+"""Versions with every column that rows are written to, and fragments moved between versions whose columns differ.
 
-Lance numbers the fields of a table, and a data file knows its columns by these numbers. All versions of a table have the columns
-that it was made with under the same numbers; a column that was added later may have one number on one branch and another on
-another. So a fragment that has such columns carries the numbers of the version that it was written for.
+Lance numbers the fields of a table, and a data file identifies its columns by these numbers. The columns that a table was created
+with have the same numbers in all versions; a column added later may have different numbers on different branches. So a fragment
+with such columns carries the field ids of the version that it was written for.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FieldIds = Mapping[str, Sequence[int]]
-"""Stored column -> the numbers of its fields: its own, then those inside it."""
+"""Stored column -> its field ids: its own, then those of nested fields."""
 
 NO_FIELD = -2
-"""Lance's own mark for a column of a file that no field of the table stands for any more."""
+"""Lance's own mark for a column of a file that is no longer a field of the table."""
 
 _growing = threading.Lock()
 
 
 def grown(table: Table) -> Table:
-    """The table with the same rows, in a version that has every column its rows are written to. No row is read or written.
+    """The table with the same rows, in a version that has every column that its rows are written to. No row is read or written.
 
-    Made once for each table that is held in memory, whoever asks.
+    Made once for each open table.
     """
     if table.columns is None:
         return table
@@ -50,7 +50,7 @@ def _grown(table: Table) -> Table:
     wanted = table.layout.grown_schema(stored)
     if wanted.equals(stored):
         return table
-    # Lance takes the fields by their place: a table only ever gets columns at its end.
+    # Lance matches the fields by position: columns are only ever added at the end.
     assert field_ids(dataset) == _ids(LanceSchema.from_pyarrow(stored)), "the fields of a table are numbered in order"
     relaxed = pa.schema([wanted.field(place) for place in range(len(stored))])
     if not relaxed.equals(stored):
@@ -67,7 +67,7 @@ def _grown(table: Table) -> Table:
 
 
 def rows_to_store(table: Table, rows: pa.Table | pa.RecordBatchReader) -> pa.Table | pa.RecordBatchReader:
-    """Rows as a reader sees them, in the columns that they are written to."""
+    """Rows with the columns that readers see, as the columns that they are written to."""
     import pyarrow as pa
 
     if table.columns is None:
@@ -89,7 +89,7 @@ def rows_to_store(table: Table, rows: pa.Table | pa.RecordBatchReader) -> pa.Tab
 
 
 def field_ids(dataset: Any) -> FieldIds:
-    """The numbers of the fields of a version."""
+    """The field ids of a version."""
     return _ids(dataset.lance_schema)
 
 
@@ -98,7 +98,7 @@ def _ids(schema: Any) -> FieldIds:
 
 
 def rename_fields(files: Sequence[dict[str, Any]], own: FieldIds, others: FieldIds) -> None:
-    """Data files that know their columns by the numbers of one version, with those of another."""
+    """Replace the field ids of one version in data files with those of another."""
     numbers: dict[int, int] = {}
     for name, ids in own.items():
         numbers.update(zip(ids, others.get(name, [NO_FIELD] * len(ids)), strict=True))
@@ -107,7 +107,7 @@ def rename_fields(files: Sequence[dict[str, Any]], own: FieldIds, others: FieldI
 
 
 def renamed_fields(fragments: Sequence[Any], own: FieldIds | None, table: Table) -> list[Any]:
-    """The same of fragments in Lance's own form, for another version of their table."""
+    """Fragments with the field ids of another version of their table."""
     from lance.fragment import FragmentMetadata
 
     if own is None:

@@ -1,8 +1,9 @@
-"""Whether an index answers as a scan of the table does. Everything is compared for lookups, samples for text and vectors.
+"""Whether an index answers as a scan of the table does. Lookup indexes are compared completely, text and vector indexes by
+sample.
 
-A lookup index is asked for ranges that together hold every value, and for some values; each answer is compared, row by row,
-with what a scan gives for the same question. A text index must find sampled rows by a word of theirs. A vector index, when
-all of it is searched, must find a row as near to a sampled vector as the nearest one.
+A lookup index is queried for ranges that together hold every value, and for some single values; each answer is compared, row by
+row, with that of a scan. A text index must find sampled rows by one of their words. A vector index, searched completely, must
+find a row as near to a sampled vector as the nearest one.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ MAX_WORD = 40
 
 
 def index_fault(table: Table, name: str) -> str | None:
-    """What is wrong with the answers of an index of the table; None when nothing is."""
+    """What is wrong with the answers of an index of the table; None if nothing is."""
     spec = spec_of(name)
     with translated(table.path):
         match spec.kind:
@@ -51,7 +52,7 @@ def index_names(table: Table) -> dict[str, list[str]]:
 
 
 def _covered(table: Table, name: str) -> list[int]:
-    """The fragments of the table that the index says it covers."""
+    """The fragments of the table that the index claims to cover."""
     live = {fragment.id for fragment in table.fragments}
     named = {
         fragment
@@ -87,7 +88,7 @@ def _lookup_fault(table: Table, column: str) -> str | None:
         by_index, by_scan = (_addresses(table, question, use) for use in (True, False))
         if not np.array_equal(by_index, by_scan):
             lacking, extra = len(np.setdiff1d(by_scan, by_index)), len(np.setdiff1d(by_index, by_scan))
-            return f"for {question} it gives {len(by_index)} rows: {lacking} are missing and {extra} are too many"
+            return f"for {question} it returns {len(by_index)} rows: {lacking} are missing, and {extra} do not match"
     return None
 
 
@@ -107,7 +108,7 @@ def _questions(table: Table, column: str) -> Iterator[str]:
 
 
 def _can_be_written(table: Table, column: str) -> bool:
-    """Whether every value of the column can be written into a filter exactly."""
+    """Whether every value of the column can be written exactly in a filter."""
     import pyarrow.types as pt
 
     type = table.schema.field(column).type
@@ -115,7 +116,7 @@ def _can_be_written(table: Table, column: str) -> bool:
 
 
 def _bounds(table: Table, column: str) -> tuple[list[Any], list[Any]]:
-    """Values that cut the column into ranges of about as many rows, and some values to ask for."""
+    """Values that cut the column into ranges of about equal size, and some values to look up."""
     seen: list[Any] = []
     for batch in table.scan([column], batch_rows=65_536):
         values = batch.column(0).drop_null()
@@ -129,7 +130,7 @@ def _bounds(table: Table, column: str) -> tuple[list[Any], list[Any]]:
 
 
 def _addresses(table: Table, question: str, use_index: bool) -> np.ndarray[Any, Any]:
-    """Where the rows are, in order; there may be many millions."""
+    """Sorted addresses of the matching rows; there may be many millions."""
     import numpy as np
 
     rows = table.dataset.scanner(
@@ -153,7 +154,7 @@ def _text_fault(table: Table, column: str, fragments: Sequence[int]) -> str | No
 
 
 def _word_of(text: str) -> str | None:
-    """A word of which every tokenizer makes one term."""
+    """A word that every tokenizer takes for one term."""
     words = (word for word in _WORD.findall(text) if word.isascii() and word.isalnum() and len(word) <= MAX_WORD)
     return max(words, key=len, default=None)
 
@@ -164,7 +165,7 @@ def _vector_fault(table: Table, spec: IndexSpec, fragments: Sequence[int]) -> st
         if by_index is None or by_scan is None or math.isnan(by_scan):
             continue
         if not math.isclose(by_index, by_scan, rel_tol=1e-3, abs_tol=1e-5):
-            return f"the nearest row that it finds is {by_index:g} away, and the nearest one {by_scan:g}"
+            return f"the nearest row that it finds is at distance {by_index:g}, the nearest of all at {by_scan:g}"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Indexes of a table: derived, versioned with it, grown by segments. A read is right whatever they cover."""
+"""Indexes of a table: derived, versioned with it, extended by segments. Reads are right whatever the indexes cover."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from omnigraph.tables.table import Table
 IndexKind = Literal["BTREE", "INVERTED", "IVF_FLAT"]
 
 MAX_BUILDERS = 2
-"""Indexes of a table that are built at the same time: each sorts its column in memory, on one core."""
+"""How many indexes of a table are built at the same time; each sorts its column in memory, on one core."""
 WORDS: dict[str, Any] = {
     "base_tokenizer": "simple",
     "lower_case": True,
@@ -27,15 +27,16 @@ WORDS: dict[str, Any] = {
     "ascii_folding": False,
     "max_token_length": None,
 }
-"""What a text index takes for a word: runs of letters and digits in lower case, all of them; stemmed in "english".
+"""How a text index finds words: runs of letters and digits in lower case, none left out; stemmed for "english".
 
-Any word of a text (see `omnigraph.read.search.text`) consists of such runs, and a word that we stem is one, so the index
-finds every text that has the word or another of the same stem."""
+Any word of a text (see `omnigraph.read.search.text`) consists of such runs, and a word that we stem is one run, so the index
+finds every text that has the word or another with the same stem.
+"""
 MAX_SEGMENTS = 8
-"""An index with more segments is rebuilt as few."""
+"""An index with this many segments or more is rebuilt with fewer."""
 SEGMENT_ROWS = 16_000_000
 SEGMENTS_AT_ONCE = 4
-"""Rows of a segment, and the most segments: they may be built on as many machines."""
+"""Rows per segment, and the most segments of one build; each may be built on another machine."""
 
 
 @dataclass(frozen=True)
@@ -43,17 +44,17 @@ class IndexSpec:
     column: str
     kind: IndexKind
     variant: str | None = None
-    """The metric of a vector index, the language of a text index."""
+    """The metric of a vector index, or the language of a text index."""
 
     @property
     def name(self) -> str:
-        """Says all of it: an index for another metric or language is another index."""
+        """Names the whole spec: an index for another metric or language is another index."""
         return f"{self.column}.{self.kind.lower()}" + (f".{self.variant}" if self.variant else "")
 
 
 @dataclass(frozen=True)
 class IndexCoverage:
-    """Which fragments an index covers; rows elsewhere are found by scan."""
+    """Which fragments an index covers; rows of other fragments are found by scan."""
 
     spec: IndexSpec
     fragments: frozenset[int]
@@ -63,7 +64,7 @@ class IndexCoverage:
 
 
 def coverage(table: Table, specs: Iterable[IndexSpec]) -> dict[str, IndexCoverage]:
-    """The state of each wanted index, by name. A column that is not stored as one has none: it is scanned."""
+    """The state of each wanted index, by name. A column without a single stored column has no index: it is scanned."""
     described = {entry.name: entry for entry in table.stored.dataset.describe_indices()}
     rows = {fragment.id: fragment.rows for fragment in table.fragments}
     result = {}
@@ -85,14 +86,14 @@ def may_have_zones(table: Table, spec: IndexSpec) -> bool:
 
 
 def _stored(table: Table, spec: IndexSpec) -> IndexSpec | None:
-    """The index as the table knows it: by the stored column."""
+    """The index by the name of the stored column, as the table knows it; None if there is no such single column."""
     column = table.stored_column(spec.column)
     return None if column is None else dataclasses.replace(spec, column=column)
 
 
 @dataclass(frozen=True)
 class SegmentPlan:
-    """A segment to build: an index of a stored column over these fragments, beside the segments that cover others."""
+    """A segment to build: an index of a stored column over these fragments, next to the segments that cover others."""
 
     spec: IndexSpec
     fragments: tuple[int, ...]
@@ -101,8 +102,8 @@ class SegmentPlan:
 def plan_segments(
     table: Table, specs: Iterable[IndexSpec], *, rebuild: bool = True, purge: bool = False
 ) -> list[SegmentPlan]:
-    """What is missing for every index to cover every fragment. With `rebuild`, an index of many segments becomes one of few;
-    with `purge`, segments that hold values of fragments that are gone are built again without them."""
+    """The segments that are missing for every index to cover every fragment. With `rebuild`, an index of many segments is rebuilt
+    with few; with `purge`, segments that hold values of removed fragments are rebuilt without them."""
     plans = []
     impure = _impure_fragments(table) if purge else {}
     for state in coverage(table, specs).values():
@@ -115,8 +116,8 @@ def plan_segments(
 
 
 def unneeded_segments(table: Table, specs: Iterable[IndexSpec], *, purge: bool = False) -> frozenset[str]:
-    """The segments (by UUID) that cover no fragment that the table has. With `purge`, also those that hold values of
-    fragments that are gone, which `plan_segments` plans again, and those of indexes that nobody declares."""
+    """The segments (by UUID) that cover no fragment of the table. With `purge`, also those that hold values of removed fragments,
+    which `plan_segments` plans again, and those of undeclared indexes."""
     live = {fragment.id for fragment in table.fragments}
     declared = {stored.name for spec in specs if (stored := _stored(table, spec)) is not None}
     return frozenset(
@@ -128,7 +129,7 @@ def unneeded_segments(table: Table, specs: Iterable[IndexSpec], *, purge: bool =
 
 
 def _impure_fragments(table: Table) -> dict[str, frozenset[int]]:
-    """By index: the fragments of those segments that cover fragments too which are gone."""
+    """By index: the fragments of segments that also cover removed fragments."""
     live = {fragment.id for fragment in table.fragments}
     impure: dict[str, frozenset[int]] = {}
     for segment in index_segments(table):
@@ -138,7 +139,7 @@ def _impure_fragments(table: Table) -> dict[str, frozenset[int]]:
 
 
 def _groups(fragments: Sequence[Fragment]) -> list[tuple[int, ...]]:
-    """The fragments in order, cut into runs of about equal rows."""
+    """The fragments in order, cut into runs of about as many rows each."""
     rows = sum(fragment.rows for fragment in fragments)
     size = max(SEGMENT_ROWS, -(-rows // SEGMENTS_AT_ONCE))
     groups: list[list[int]] = [[]]
@@ -153,7 +154,7 @@ def _groups(fragments: Sequence[Fragment]) -> list[tuple[int, ...]]:
 
 
 def build_segments(plans: Sequence[SegmentPlan], build: Callable[[SegmentPlan], Any]) -> list[Any]:
-    """The segments, side by side in this process."""
+    """Build segments concurrently in this process."""
     with ThreadPoolExecutor(max_workers=MAX_BUILDERS) as pool:
         return list(pool.map(build, plans))
 
@@ -161,8 +162,8 @@ def build_segments(plans: Sequence[SegmentPlan], build: Callable[[SegmentPlan], 
 def stage_segments(
     table: Table, plans: Sequence[SegmentPlan], built: Sequence[Any], unneeded: Collection[str] = ()
 ) -> tuple[Table, list[str]]:
-    """One version with these segments and without those that are not needed (by UUID), and the files that must be durable. What was
-    built may be None: no segment was needed."""
+    """One version with these segments and without the unneeded ones (by UUID), and the files that must be durable. An item of
+    `built` is None where no segment was needed."""
     made = [(plan, segment) for plan, segment in zip(plans, built, strict=True) if segment is not None]
     return _commit(table, made, unneeded)
 
@@ -170,10 +171,10 @@ def stage_segments(
 def stage_segments_on(
     head: Table, built_on: Table, plans: Sequence[SegmentPlan], built: Sequence[Any], unneeded: Collection[str] = ()
 ) -> tuple[Table, list[str]]:
-    """Segments that were built on another version of the table, over the fragments that both have; without those that were
-    not needed there; and what must be durable.
+    """Like `stage_segments`, with segments that were built on another version of the table: they cover the fragments that both
+    versions have.
 
-    A segment names rows by their places and by their row ids: a fragment is the same if it has the same ones of both.
+    A segment refers to rows by address and by row id, so a fragment is the same only if both are.
     """
     wanted = {fragment for plan in plans for fragment in plan.fragments}
     shared = _described(head, wanted).items() & _described(built_on, wanted).items()
@@ -189,12 +190,12 @@ def stage_segments_on(
 
 
 def _fields(table: Table, plan: SegmentPlan) -> list[int]:
-    """The number of the indexed field in this version."""
+    """The id of the indexed field in this version."""
     return [field.id() for field in table.dataset.lance_schema.fields() if field.name() == plan.spec.column]
 
 
 def _described(table: Table, wanted: set[int]) -> dict[int, tuple[tuple[str, ...], str]]:
-    """Files and row ids of each wanted fragment that the table has."""
+    """Files and row ids of those wanted fragments that the table has."""
     return {
         fragment.id: (fragment.files, str(table.dataset.get_fragment(fragment.id).metadata.to_json()["row_id_meta"]))
         for fragment in table.fragments
@@ -203,7 +204,7 @@ def _described(table: Table, wanted: set[int]) -> dict[int, tuple[tuple[str, ...
 
 
 def cover_again(table: Table, base: Table, folded: set[int]) -> tuple[Table, list[str]]:
-    """After fragments were folded: each index that covered one of them covers the new fragments too, in the same change."""
+    """After folding: each index that covered one of the folded fragments also covers the new fragments, in the same change."""
     known = {fragment.id for fragment in base.fragments}
     fresh = tuple(fragment.id for fragment in table.fragments if fragment.id not in known)
     written = table.dataset.schema.names if table.layout is None else table.layout.written_schema.names
@@ -217,14 +218,14 @@ def cover_again(table: Table, base: Table, folded: set[int]) -> tuple[Table, lis
 
 
 def spec_of(name: str) -> IndexSpec:
-    column, kind, *variant = name.split(".")  # the names of columns have no dots
-    return IndexSpec(column, kind.upper(), *variant)  # type: ignore[arg-type]  # names are ours: always a known kind
+    column, kind, *variant = name.split(".")  # column names have no dots
+    return IndexSpec(column, kind.upper(), *variant)  # type: ignore[arg-type]  # we made the name, so the kind is known
 
 
 def build_segment(table: Table, plan: SegmentPlan) -> Any:
-    """The segment, which no version names yet. It may travel.
+    """Build a segment that no version names yet; it can be sent to another process.
 
-    The table's handle must be nobody else's: Lance lets nobody read through it while an index is built through it.
+    The table's handle must not be shared: Lance blocks reads through a handle while an index is built through it.
     """
     spec, table = plan.spec, Table(table.path, table.dataset)
     options: dict[str, Any] = {}
@@ -237,7 +238,7 @@ def build_segment(table: Table, plan: SegmentPlan) -> Any:
         spec.column, spec.kind, name=f"{spec.name}.next", fragment_ids=list(plan.fragments), **options
     )
     if spec.kind == "INVERTED":
-        # Text segments are written in two steps; the second one makes them readable, and forgets what the first one wrote.
+        # Text segments are written in two steps; the second makes them readable and leaves the files of the first behind.
         staged = f"{local_folder(table.dataset)}/_indices/{built.uuid}/staging"
         built = table.dataset.merge_existing_index_segments([built])
         shutil.rmtree(staged, ignore_errors=True)
@@ -249,7 +250,7 @@ def build_segment(table: Table, plan: SegmentPlan) -> Any:
 def _commit(
     table: Table, made: Sequence[tuple[SegmentPlan, Any]], unneeded: Collection[str] = ()
 ) -> tuple[Table, list[str]]:
-    """One version that names the new segments and forgets those that they replace, or that are not needed."""
+    """One version that names the new segments and drops those that they replace or that are not needed."""
     from lance import LanceDataset, LanceOperation
 
     live = {fragment.id for fragment in table.fragments}
@@ -273,7 +274,7 @@ def _commit(
 
 
 def _is_buildable(table: Table, plan: SegmentPlan) -> bool:
-    """An index of vectors is trained: over no vector at all it cannot be built."""
+    """Whether there is data to build from: a vector index is trained, so it needs at least one vector."""
     if plan.spec.kind != "IVF_FLAT":
         return True
     stored, column = Table(table.path, table.dataset), plan.spec.column
@@ -282,7 +283,7 @@ def _is_buildable(table: Table, plan: SegmentPlan) -> bool:
 
 
 def index_segments(table: Table) -> list[Any]:
-    """Every segment of every index, in Lance's own form."""
+    """Every segment of every index, as Lance's own objects."""
     from lance.dataset import Index
 
     return [

@@ -1,7 +1,7 @@
-"""Rows that stand in a commit object, as Arrow and back.
+"""Inline rows as Arrow, and back.
 
-A value is written as JSON has it: a date as days and an instant as microseconds since the epoch, bytes as base64, a number
-that JSON readers would round as text.
+A value is written as JSON: a date as days and a timestamp as microseconds since the epoch, bytes as base64, an integer that JSON
+readers would round as a string.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LAYOUTS_KEPT = 1_024
 def inline_change(
     layout: Layout, rows: Sequence[Mapping[str, Any]], removed: Sequence[str], masked: Sequence[int]
 ) -> InlineChange:
-    """A change with these rows, which are as a reader sees them."""
+    """A change with these rows, whose columns have the names that readers use."""
     if not rows:
         return InlineChange((), (), tuple(sorted(removed)), tuple(sorted(masked)))
     names, readers = _written(layout)
@@ -35,13 +35,14 @@ def inline_change(
 
 @lru_cache(maxsize=LAYOUTS_KEPT)
 def _written(layout: Layout) -> tuple[tuple[str, ...], list[tuple[str, Callable[[list[Any]], list[Any]]]]]:
-    """The columns that rows are stored in, and for each column of a reader, what makes JSON of its values."""
+    """The stored column names of rows, and for each column of the layout its name and a function that converts its values to
+    JSON."""
     names = tuple(column.stored[0][0] for column in layout.columns)
     return names, [(column.name, _json_values(column.type)) for column in layout.columns]
 
 
 def _json_values(type: pa.DataType) -> Callable[[list[Any]], list[Any]]:
-    """Values of most types are the same in JSON. What Arrow has to have a say in goes through it."""
+    """Values of most types are the same in JSON; the others are converted by Arrow."""
     import pyarrow as pa
     import pyarrow.types as pt
 
@@ -61,7 +62,7 @@ def _safe_numbers(values: list[Any]) -> list[Any]:
 
 
 def arrow_rows(layout: Layout, inline: Inline) -> pa.Table:
-    """The rows of all changes, in their order, as a reader sees them."""
+    """The rows of all changes, in order, with the columns that readers see."""
     import pyarrow as pa
 
     changes = [change for change in inline if change.rows]
@@ -74,7 +75,7 @@ def arrow_rows(layout: Layout, inline: Inline) -> pa.Table:
 
 
 def _hold(layout: Layout, columns: tuple[str, ...], changes: Sequence[InlineChange]) -> None:
-    """Make the rows of changes with the same columns at once, and give each change its own."""
+    """Convert the rows of changes with the same columns together, and cache each change's own slice."""
     batch = _made(layout, columns, [row for change in changes for row in change.rows])
     start = 0
     for change in changes:
@@ -110,7 +111,7 @@ def _to_json(column: Any) -> list[Any]:
 
 
 def _plain(column: Any) -> Any:
-    """Dates and instants as the numbers that they are."""
+    """Dates and timestamps as integers."""
     import pyarrow as pa
 
     type = column.type

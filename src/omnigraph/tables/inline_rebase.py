@@ -1,8 +1,8 @@
-"""Changes that stand in commits, on top of another stored version than the one that they were made for.
+"""Moves inline changes to another stored version than the one they were made for.
 
-A version that was made while others wrote holds the rows of an earlier one in other places. What commits changed on top of that one
-stays as it is; only the rows that they replace have to be found again. Every lost race asks again, with a little more changed than
-before, so whatever was found once is kept.
+A version that was made while others wrote holds the rows of an earlier one at other addresses. The inline changes on top of the
+earlier one stay as they are; only the rows that they replace have to be found again. This is needed after every lost race, each
+time with a little more changed, so everything found once is kept.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from omnigraph.values.inline_rows import NO_INLINE, Inline, InlineChange
 
 
 class InlineRebase:
-    """From a stored version to another that has the same rows, and those of `absorbed`: changes on top of the first."""
+    """Moves changes from one stored version to another that has the same rows plus those of `absorbed`."""
 
     def __init__(self, before: Table, after: Table, absorbed: Inline = NO_INLINE) -> None:
         self._before = before
@@ -23,12 +23,12 @@ class InlineRebase:
         self._masked = absorbed.masked_addresses
         self._absorbed = absorbed.row_texts
         self._places: dict[int, int] = {}
-        """Addresses in the version before, and those of the same rows in the one after."""
+        """Address in the version before -> address of the same row in the version after."""
         self._own: dict[str, int] = {}
-        """The addresses of rows that were absorbed, by their ids."""
+        """Id -> address in the version after, for absorbed rows."""
 
     def moved(self, inline: Inline) -> Inline | None:
-        """These changes of the version before, on the one after. None if a row that an absorbed change replaced is back."""
+        """The changes, as they apply to the version after. None if a row that an absorbed change replaced is back."""
         if not self._masked <= inline.masked_addresses:
             return None
         changes, kept = [], set[str]()
@@ -59,7 +59,7 @@ class InlineRebase:
         return [self._places[address] for address in wanted]
 
     def _found(self, ids: Iterable[str]) -> list[int]:
-        """Where the version after has the absorbed rows of these ids."""
+        """Addresses in the version after of the absorbed rows with these ids."""
         wanted = list(ids)
         missing = [id for id in wanted if id not in self._own]
         if missing:

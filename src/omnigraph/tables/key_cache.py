@@ -1,8 +1,8 @@
 """The key columns (id, src, dst) of small fragments, held in memory.
 
-A fragment's rows never change, so what is kept under its content is never wrong; it is only ever forgotten. A writer that
-stages rows gives their keys here at once: the next writer of the process asks the store for nothing. Very small fragments
-are kept whole, so that folding them needs no reading.
+A fragment's rows never change, so what is kept for its content is never wrong, only evicted. A writer that stages rows puts their
+keys here at once, so the next writer of the process needs no request. Very small fragments are kept whole, so that folding them
+needs no reading.
 """
 
 from __future__ import annotations
@@ -21,28 +21,29 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_FRAGMENT_ROWS = 32 * 1024
-"""A longer fragment without an index is scanned."""
+"""Keys of longer fragments are not kept."""
 MAX_WHOLE_BYTES = 64 * 1024
-"""A smaller fragment is kept with all its columns by the process that wrote it."""
+"""Fragments up to this size are kept with all their columns by the process that wrote them."""
 BYTES_PER_KEY = 200
-"""What a key costs in memory, about: its text, its place in a list and in a dictionary."""
+"""Approximate memory of a key: its string, its position in a list and in a dictionary."""
 BYTES_PER_FRAGMENT = 400
-"""The objects of a fragment, about, however few its rows are."""
+"""Approximate memory of the objects of a fragment, however few its rows."""
 BYTES_PER_COLUMN = 1_200
-"""A column that is kept whole, about, besides its values: most fragments of single rows are this and little else."""
+"""Approximate memory of a column that is kept whole, without its values. Most of a one-row fragment's memory is this."""
 
 Content = tuple[tuple[str, ...], str]
 
 
 @dataclass(frozen=True)
 class FragmentKeys:
-    """Key columns of the live rows of one fragment. `offsets` are their places in it, ascending; `rows` the whole rows, if kept."""
+    """Key columns of the live rows of one fragment. `offsets`: of these rows in the fragment, ascending; `rows`: the whole rows,
+    if kept."""
 
     columns: dict[str, list[str]]
     offsets: Sequence[int]
     rows: pa.Table | None = None
     row_identity: object = None
-    """Of the table whose rows they are (`Table.row_identity`)."""
+    """`Table.row_identity` of the table that the rows belong to."""
     _places: dict[str, dict[str, list[int]]] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -52,7 +53,7 @@ class FragmentKeys:
 
     @classmethod
     def of_written(cls, rows: pa.Table, row_identity: object) -> FragmentKeys:
-        """The same of a fragment whose rows are at hand."""
+        """Like `of`, for a fragment that was just written; keeps its rows too if they are few."""
         keys = cls.of(rows)
         return replace(keys, rows=rows, row_identity=row_identity) if rows.nbytes <= MAX_WHOLE_BYTES else keys
 
@@ -62,13 +63,13 @@ class FragmentKeys:
         return keys + (0 if self.rows is None else int(self.rows.nbytes) + self.rows.num_columns * BYTES_PER_COLUMN)
 
     def is_whole(self, row_identity: object) -> bool:
-        """Whether these are whole rows of such a table."""
+        """Whether the whole rows are kept, in the columns of such a table."""
         return self.rows is not None and (self.row_identity is row_identity or self.row_identity == row_identity)
 
     def find(self, name: str, values: Sequence[object]) -> list[int]:
-        """The places (indexes into the columns) of rows that have one of these values, ascending.
+        """Positions (indexes into the columns) of rows that have one of these values, ascending.
 
-        A column that is no key can be asked for when the rows are whole.
+        A column that is not a key can be searched only if the rows are kept whole.
         """
         if name not in self.columns:
             return self._find_in_rows(name, values)
@@ -76,7 +77,7 @@ class FragmentKeys:
         return sorted(place for value in values for place in places.get(value, ()))  # type: ignore[call-overload]
 
     def addresses_of(self, ids: Iterable[str], fragment: int) -> list[tuple[str, int]]:
-        """Those of the ids that rows of this fragment have, and where."""
+        """Those of the ids that this fragment has, with their row addresses."""
         places = self._index("id")
         return [(id, fragment << 32 | self.offsets[places[id][0]]) for id in ids if id in places]
 
@@ -100,7 +101,7 @@ class FragmentKeys:
         return places
 
     def without(self, offsets: Iterable[int]) -> FragmentKeys:
-        """The same fragment with some more rows deleted."""
+        """The same fragment with more rows deleted."""
         gone = set(offsets)
         kept = [place for place, offset in enumerate(self.offsets) if offset not in gone]
         columns = {name: [values[place] for place in kept] for name, values in self.columns.items()}
@@ -109,11 +110,11 @@ class FragmentKeys:
 
 
 class KeyCache:
-    """Keys of the fragments of one graph, in the cache that it shares with whatever else is held. Thread-safe."""
+    """Keys of the fragments of one graph, in its shared cache. Thread-safe."""
 
     def __init__(self, cache: ByteCache, root: str) -> None:
         self.columns = FragmentColumns(cache)
-        """Whole columns of fragments of any size, once those are asked for often."""
+        """Whole columns of fragments of any size, once these are looked up often."""
         self._cache = cache
         self._root = root
 
@@ -127,5 +128,5 @@ class KeyCache:
             self._cache.put(("keys", self._root, path, content), keys)
 
     def deleted(self, path: str, content: Content, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """The places of a fragment's deleted rows."""
+        """Offsets of the deleted rows of a fragment."""
         return self._cache.get(("deleted", self._root, path, content), make)

@@ -1,4 +1,4 @@
-"""Lance's own errors as ours. Lance says what went wrong only in words, so words decide; what is unknown is permanent."""
+"""Translates Lance's errors to ours. Lance says what went wrong only in words, so words decide; an unknown error is permanent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from omnigraph.errors import StorageDenied, StorageError, StoragePermanent, StorageTransient
 
-# No number by itself: names of files are full of digits.
+# No bare numbers: file names are full of digits.
 _DENIED = ("permission denied", "access denied", "accessdenied", "forbidden", "unauthenticated", "status code: 403")
 _FULL = ("no space left", "os error 28", "file too large", "os error 27", "quota exceeded", "os error 122")
 _TRANSIENT = (
@@ -25,13 +25,13 @@ _TRANSIENT = (
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Errors of the table at `path` as storage errors. Nothing that was staged is visible, whatever they say."""
+    """Raise Lance's errors about the table at `path` as storage errors. Whatever they say, nothing that was staged is visible."""
     try:
         yield
     except OSError as error:
         raise _translated(path, error) from error
     except ValueError as error:
-        # What is missing Lance calls a wrong value.
+        # Lance raises ValueError for what it does not find.
         if "not found" not in str(error).lower():
             raise
         raise _translated(path, error) from error

@@ -1,15 +1,15 @@
 """Which stored columns hold the properties of a type.
 
-A schema change moves no rows. A property says in which columns its values are stored, newest first: a rename keeps the
-column, a wider type gets a column of its own beside the narrower one, and what was dropped stays where it is. A version of a
-table has the columns that were known when it was written. So the value of a property in a row is
+A schema change moves no rows. A property lists the columns that its values are stored in, newest first: a rename keeps the
+column, a wider type gets a new column next to the narrower one, and dropped columns stay where they are. A version of a table has
+the columns that were known when it was written. So the value of a property in a row is
 
-    the first of its columns that has one there, cast to its type; else the value that stands for all rows from before it
-    was required; else null.
+    the first of its columns that has a value there, cast to its type; else the fill, the value of all rows from before the
+    property was required; else null.
 
-A row is always written whole, into the newest columns, so at most one of them has a value. `VersionColumns` says this of one
-version: as columns to read and what to make of them, and as text for a filter. `grown_schema` is what a version needs
-before rows can be added to it.
+A row is always written whole, into the newest columns, so at most one of a property's columns has a value. `VersionColumns`
+applies this to one version: which columns to read and how to combine them, and the same as text for a filter. `grown_schema` is
+what a version needs before rows can be added to it.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ class LayoutColumn:
     nullable: bool
     stored: tuple[tuple[str, pa.DataType], ...]
     fill: object = None
-    """Stands where no column has a value; typed."""
+    """The value where no column has one; of the column's type."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether the newest column alone is the value."""
+        """Whether the value is that of a single stored column."""
         return len(self.stored) == 1 and self.fill is None
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns of a type in the order of its schema. A small value that travels."""
+    """The columns of a type in schema order. A small value that can be sent to tasks."""
 
     columns: tuple[LayoutColumn, ...]
 
@@ -82,14 +82,14 @@ class Layout:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """As a reader sees it."""
+        """The columns as a reader sees them."""
         import pyarrow as pa
 
         return pa.schema([pa.field(column.name, column.type, nullable=column.nullable) for column in self.columns])
 
     @cached_property
     def written_schema(self) -> pa.Schema:
-        """As its rows are written: the newest column of each."""
+        """The columns that rows are written to: the newest of each property."""
         import pyarrow as pa
 
         return pa.schema(
@@ -97,7 +97,8 @@ class Layout:
         )
 
     def grown_schema(self, stored: pa.Schema) -> pa.Schema:
-        """The stored schema with every column that rows are written to; no other column has to have a value."""
+        """The stored schema plus every column that rows are written to; columns that were added, or are no longer written to, are
+        nullable."""
         import pyarrow as pa
 
         written = self.written_schema
@@ -109,27 +110,27 @@ class Layout:
         return pa.schema([*relaxed, *new])
 
     def is_outdated(self, held: frozenset[str]) -> bool:
-        """Whether rows with these stored columns would be stored otherwise today."""
+        """Whether rows with these stored columns would be stored differently today."""
         written = {column.stored[0][0]: column for column in self.columns}
         lacking = [column for name, column in written.items() if name not in held]
         return not held <= written.keys() or any(not column.is_plain for column in lacking)
 
     def is_stored_in(self, stored: pa.Schema) -> bool:
-        """Whether the version holds exactly these columns."""
+        """Whether a version stores exactly these columns."""
         as_named = all(column.is_plain and column.stored[0][0] == column.name for column in self.columns)
         return as_named and bool(self.schema.equals(stored))
 
 
 @dataclass(frozen=True)
 class VersionColumns:
-    """A layout over the columns that one version has."""
+    """A layout applied to the columns of one version."""
 
     layout: Layout
     stored: frozenset[str]
     held: frozenset[str]
-    """Those of the stored columns that some fragment has."""
+    """Stored columns that at least one fragment has."""
     complete: frozenset[str]
-    """Those that every fragment has."""
+    """Stored columns that every fragment has."""
 
     # ------------------------------------------------------------ rows
 
@@ -139,22 +140,22 @@ class VersionColumns:
         return [*known, *(column for column in older if column[0] in self.held)]
 
     def _fill(self, column: LayoutColumn) -> object:
-        """What stands for a null; None where no row is older than the newest column."""
+        """The value in place of a null; None if no row is older than the newest column."""
         return None if column.stored[0][0] in self.complete else column.fill
 
     def stored_name(self, name: str) -> str | None:
-        """The one stored column that is this column; None when there are several, or none, or nulls are filled."""
+        """The one stored column that is this column; None if there are several or none, or if nulls are filled."""
         column, present = self.layout.by_name[name], self._present(name)
         is_same = len(present) == 1 and self._fill(column) is None and present[0][1] == column.type
         return present[0][0] if is_same else None
 
     def columns_to_read(self, names: Sequence[str], *, counts_rows: bool) -> list[str]:
-        """The stored columns behind these; one at least if nothing else tells how many rows there are."""
+        """The stored columns behind these; at least one, unless the rows are counted by other means."""
         columns = list(dict.fromkeys(stored for name in names for stored, _ in self._present(name)))
         return columns or (["id"] if names and not counts_rows else [])
 
     def batch(self, rows: Any, names: Sequence[str], extra: Sequence[str]) -> pa.RecordBatch:
-        """A batch of stored columns as these columns, and the `extra` ones as they are."""
+        """Rows of stored columns as these columns, and the `extra` ones unchanged."""
         import pyarrow as pa
 
         arrays = [self._column(rows, name) for name in names] + [rows.column(name) for name in extra]
@@ -183,7 +184,7 @@ class VersionColumns:
         return _coalesced(values, pa.array([fill] * len(values), column.type))
 
     def reader(self, rows: Any, names: Sequence[str], extra: Sequence[str]) -> pa.RecordBatchReader:
-        """The same of a stream."""
+        """Like `batch`, for a stream."""
         import pyarrow as pa
 
         def batches() -> Iterator[Any]:
@@ -196,7 +197,7 @@ class VersionColumns:
     # ------------------------------------------------------------ filters
 
     def filter(self, text: str | None) -> str | None:
-        """A filter on the stored columns that keeps the same rows. ValueError for a column that is not there."""
+        """A filter on the stored columns that keeps the same rows. Raises ValueError for a column that readers do not see."""
         return None if text is None else _TOKEN.sub(lambda token: self._token(token, text), text)
 
     def _token(self, token: re.Match[str], text: str) -> str:
@@ -212,12 +213,12 @@ class VersionColumns:
         return token[0]
 
     def expression(self, name: str) -> str:
-        """The value of a column, as text of a filter."""
+        """The value of a column, as filter text."""
         column = self.layout.by_name[name]
         sql_type = _sql_type(column.type)
         present = self._present(name)
         if sql_type is None:
-            # No value of such a column is ever compared: only whether there is one.
+            # Values of such a column are never compared; filters only ask whether there is one.
             if len(present) == 1:
                 return filters.column(present[0][0])
             known = " OR ".join(f"{filters.column(stored)} IS NOT NULL" for stored, _ in present) or "false"
@@ -245,7 +246,7 @@ def _coalesced(newer: Any, older: Any) -> Any:
 
 
 def _sql_type(type: pa.DataType) -> str | None:
-    """The name of a type in filters; None where values are never compared there."""
+    """The name of a type in filters; None if its values are never compared there."""
     import pyarrow as pa
 
     names = {

@@ -1,5 +1,5 @@
-"""Rows of a table by the values of a column: from memory, for fragments that are held there; else through the index of the column,
-or by one scan when that is cheaper."""
+"""Rows of a table by the values of a column: from memory, for fragments that are held there; else through zones, through the
+column's index, or by one scan if that is cheaper."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_IN_LIST = 4_096
 
 MAX_KEYS_READ = 262_144
 MAX_KEYS_FRAGMENTS = 2
-"""So many rows in so few fragments of an object store have their keys read whole at the first lookup."""
+"""On an object store, the keys of up to `MAX_KEYS_READ` rows in up to this many fragments are read whole at the first lookup."""
 
 HeldKeys = list[tuple[Fragment, FragmentKeys]]
 
@@ -53,7 +53,7 @@ class Lookup:
         return self._filtered(filter) if filter else self._by_fragment()
 
     def _by_fragment(self) -> pa.Table:
-        """Each fragment in the way that is fastest for it."""
+        """Looks in each fragment in the way that is fastest for it."""
         import pyarrow as pa
 
         held, others = held_keys(self.table, self.name) if self.name in KEY_COLUMNS else _held_whole(self.table)
@@ -81,7 +81,7 @@ class Lookup:
         return self._in_order(pa.concat_tables(pieces))
 
     def _filtered(self, filter: str) -> pa.Table:
-        """The same of rows that satisfy a filter."""
+        """Like `_by_fragment`, for rows that satisfy a filter."""
         import pyarrow as pa
 
         addresses_only = replace(self, columns=[], with_address=True)
@@ -102,7 +102,7 @@ class Lookup:
         return self._in_order(pa.concat_tables(pieces))
 
     def _take(self, fragment: Fragment, keys: FragmentKeys, places: list[int]) -> pa.Table:
-        """Rows of one fragment at these places: from memory, if it is kept whole or only keys are asked for."""
+        """Rows of one fragment at these positions: from memory, if it is kept whole or only keys are wanted."""
         import pyarrow as pa
 
         columns, table = self.columns, self.table
@@ -141,15 +141,16 @@ class Lookup:
         return self._from_columns(known, places, addresses)
 
     def _reads_keys(self, fragments: Sequence[Fragment]) -> bool:
-        """Are key columns read whole rather than searched through their index? In an object store, where a request takes
-        as long as some megabytes, that needs fewer of them, unless there is much to read or many places to read it from."""
+        """Whether key columns are read whole rather than searched through their index. On an object store, where a request takes
+        as long as transferring a few megabytes, reading them whole needs fewer requests, unless there are many rows or many
+        fragments."""
         is_small = (
             sum(fragment.rows for fragment in fragments) <= MAX_KEYS_READ and len(fragments) <= MAX_KEYS_FRAGMENTS
         )
         return is_small and self.name in KEY_COLUMNS and "://" in self.table.dataset.uri
 
     def _find_by_keys(self, fragment: Fragment) -> pa.Table | None:
-        """The rows of one fragment that have these keys, which are read now if need be; None if they are too wide."""
+        """The rows of one fragment that have these keys, reading the key column if needed; None if it is too wide."""
         import pyarrow as pa
 
         assert self.table.keys is not None
@@ -175,7 +176,7 @@ class Lookup:
         return pa.Table.from_arrays(arrays, schema=shape)
 
     def _find_in_zones(self, fragment: Fragment) -> pa.Table | None:
-        """The rows of one fragment that have these values, where the column ascends in it; None if it is not known to."""
+        """The rows of one fragment that have these values; None if the column is not known to ascend in it."""
         import pyarrow as pa
 
         table, name = self.table, self.name
@@ -203,7 +204,7 @@ class Lookup:
         return pa.Table.from_arrays(arrays, schema=shape)
 
     def by_filter(self, filter: str | None, fragments: Sequence[int] | None) -> pa.Table:
-        """Through the index of the column, where it has one."""
+        """Through the index of the column, if it has one."""
         import pyarrow as pa
 
         pieces = []
@@ -221,7 +222,7 @@ class Lookup:
     def _read_without(
         self, value: object, columns: Sequence[str], filter: str, fragments: Sequence[int] | None
     ) -> pa.Table:
-        """Rows that all have one value in the column, which therefore is not read."""
+        """Rows that all have the same value in the column, which therefore is not read."""
         import pyarrow as pa
 
         others = [column for column in columns if column != self.name]
@@ -231,7 +232,6 @@ class Lookup:
         return pa.Table.from_arrays(arrays, schema=self.shape)
 
     def by_scan(self, filter: str | None) -> pa.Table:
-        """By one scan of the column."""
         import pyarrow as pa
 
         table = self.table
@@ -254,7 +254,7 @@ class Lookup:
 
 
 def held_keys(table: Table, name: str) -> tuple[HeldKeys, list[Fragment]]:
-    """Fragments whose keys are in memory (they are read now, if need be), and the long or indexed others."""
+    """Fragments whose keys are in memory, reading them if needed; and the others, which are long or indexed."""
     assert table.keys is not None
     held: HeldKeys = []
     missing: list[Fragment] = []

@@ -1,7 +1,7 @@
-"""Rows that others deleted, replaced or stored elsewhere while a table was compacted: where they are in the new fragments.
+"""Rows that others deleted, replaced or moved while a table was compacted: where they are in the new fragments.
 
-Every lost race asks again, with a little more lost than before, and the answer decides how soon the next attempt is made. So
-whatever was found out once is kept.
+This is needed after every lost race, each time with a few more such rows, and how fast it is decides how soon the next attempt is
+made. So everything found once is kept.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     Addresses = np.ndarray[Any, Any]
 
 MAX_MAPPED_ROWS = 65_536
-"""Of a group with fewer rows, all are located at once; of a larger one only those that are lost."""
+"""In groups of up to this many rows, all rows are located at once; in larger ones only those that are lost."""
 
 
 @dataclass(frozen=True)
 class RewrittenGroup:
-    """Fragments of a version, and the new ones that hold their rows, in Lance's form with ids and row ids."""
+    """Fragments of a version, and the new ones with the same rows, as Lance's JSON with fragment ids and row ids."""
 
     old: tuple[Fragment, ...]
     new: tuple[str, ...]
@@ -40,7 +40,8 @@ class RewrittenGroup:
 
     @property
     def field_ids(self) -> FieldIds | None:
-        """Of the version that the new fragments were written for, if its columns are not those the table was made with."""
+        """Field ids of the version that the new fragments were written for; None if its columns are those that the table was
+        created with."""
         ids: FieldIds | None = json.loads(self.new[0]).get(FIELD_IDS) if self.new else None
         return ids
 
@@ -51,7 +52,7 @@ class RewrittenGroup:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """What compaction made of a version of a table, and can make of later ones."""
+    """The fragments that compaction wrote for one version of a table; they can be put on later versions too."""
 
     base: Table
     groups: tuple[RewrittenGroup, ...]
@@ -62,22 +63,22 @@ class Rewrite:
 
 
 class LostRows:
-    """For one rewrite, on any head. `staged` is the base with the new fragments, and indexes if there are any."""
+    """For one rewrite, on any head. `staged` is the base with the new fragments, and with their indexes if there are any."""
 
     def __init__(self, made: Rewrite, staged: Table) -> None:
         self._base = made.base
         self._staged = staged
         self._gone: dict[tuple[Fragment, str | None], Addresses | None] = {}
-        """By a fragment and the deletions that a head has of it: its rows of the base that are gone."""
+        """By fragment and its deletions at a head: addresses of its rows in the base that are gone."""
         self._moved: dict[int, int] = {}
-        """Addresses in the base, and those of the same rows in the new fragments."""
+        """Address in the base -> address of the same row in the new fragments."""
         self._trimmed: dict[int, tuple[bytes, Any]] = {}
 
     def addresses(
         self, group: RewrittenGroup, head: Table, twins: Mapping[tuple[str, ...], Fragment]
     ) -> Addresses | None:
-        """Of the rows that the head no longer has in the group's old fragments, in the new ones. None when it has rows in
-        them that the base had not."""
+        """Addresses in the new fragments of the rows that the head no longer has in the group's old ones. None if the old ones
+        have rows at the head that they did not have in the base."""
         import numpy as np
 
         gone: list[Addresses] = [np.array([], dtype=np.uint64)]
@@ -110,7 +111,7 @@ class LostRows:
         return offsets | np.uint64(fragment.id << OFFSET_BITS)
 
     def _locate(self, group: RewrittenGroup, addresses: list[int]) -> None:
-        """Find rows of the base in the new fragments, by their ids."""
+        """Find rows of the base in the new fragments, by id."""
         if not addresses:
             return
         if group.rows <= MAX_MAPPED_ROWS:
@@ -143,7 +144,7 @@ class LostRows:
 
 
 def _to_be_added(fragment: Any) -> Any:
-    """A fragment of one version as one that another takes in, with its deletions and ids."""
+    """A fragment of one version in the form in which another version can add it, with its deletions and ids."""
     value = fragment.to_json()
     value.update(created_at_version_meta=None, last_updated_at_version_meta=None)
     return load_fragment(json.dumps(value))

@@ -1,4 +1,4 @@
-"""A table at a version as a value that travels with a task."""
+"""A table at a version, as a value that can be sent with a task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from omnigraph.values.inline_rows import NO_INLINE, Inline
 
 
 class TablePlace:
-    """In this process the tables that are open here; in another one they are opened again, once."""
+    """In this process it uses the tables that are open; in another process they are opened again, once."""
 
     def __init__(
         self, tables: Tables, path: str, version: int, layout: Layout | None, inline: Inline = NO_INLINE
@@ -43,5 +43,5 @@ def _reopened(
 
 @lru_cache(maxsize=4)
 def tables_at(root: str, options: tuple[tuple[str, str], ...]) -> Tables:
-    """For the tasks of a worker: opened once, however many of them come."""
+    """For the tasks of a worker: opened once, however many tasks there are."""
     return Tables(root, storage_options=dict(options))

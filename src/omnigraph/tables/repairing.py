@@ -1,4 +1,4 @@
-"""A version without what is damaged: fragments whose files are lost, index segments that cannot be trusted."""
+"""A version without its damaged parts: fragments whose files are lost, index segments that are not trusted."""
 
 from __future__ import annotations
 

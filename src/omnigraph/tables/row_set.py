@@ -1,4 +1,4 @@
-"""Sets of row addresses that stay small: of each fragment the offsets, or one bit for each row where they are many."""
+"""Compact sets of row addresses: per fragment the offsets, or a bitmap if there are many."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _BITS_PER_OFFSET = 32
 
 
 class RowSet:
-    """Addresses of rows of one table, each once. A fragment takes four bytes for each of its rows that is in the set, and never more
-    than an eighth of a byte for each row that it has up to the last of them."""
+    """Addresses of rows of one table, each once. A fragment takes four bytes for each of its rows in the set, and never more than
+    one bit for each of its rows up to the last one in the set."""
 
     def __init__(self, fragments: Mapping[int, _Offsets] | None = None) -> None:
         self._fragments = dict(fragments or {})
@@ -41,7 +41,7 @@ class RowSet:
             self._fragments[fragment] = _Offsets.of(offsets[places]) if held is None else held.with_(offsets[places])
 
     def without(self, addresses: Integers | Iterable[int]) -> RowSet:
-        """The set without these few."""
+        """The set without these addresses, which are few."""
         import numpy as np
 
         result = RowSet(self._fragments)
@@ -65,7 +65,7 @@ class RowSet:
         return sum(held.count for held in self._fragments.values())
 
     def contains(self, addresses: Integers) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Of each address whether it is in the set."""
+        """For each address whether it is in the set."""
         import numpy as np
 
         result = np.zeros(len(addresses), bool)
@@ -79,12 +79,12 @@ class RowSet:
         return result
 
     def by_fragment(self) -> Iterator[tuple[int, Integers]]:
-        """Each fragment with the offsets in it, ascending, as `staging.by_fragment` gives them."""
+        """Each fragment with its offsets, ascending, like `staging.by_fragment`."""
         for fragment in sorted(self._fragments):
             yield fragment, self._fragments[fragment].offsets()
 
     def pieces(self, most: int) -> Iterator[Integers]:
-        """The addresses, ascending, so many at a time."""
+        """The addresses, ascending, up to `most` at a time."""
         import numpy as np
 
         for fragment, offsets in self.by_fragment():
@@ -93,14 +93,14 @@ class RowSet:
                 yield addresses[start : start + most]
 
     def addresses(self) -> Integers:
-        """All of them, ascending."""
+        """All addresses, ascending."""
         import numpy as np
 
         return np.concatenate([np.zeros(0, np.uint64), *self.pieces(1 << OFFSET_BITS)])
 
 
 class _Offsets:
-    """Offsets in one fragment, as numbers or as bits, whichever takes less."""
+    """Offsets in one fragment, as numbers or as a bitmap, whichever is smaller."""
 
     def __init__(self, numbers: Integers | None, bits: Integers | None, count: int) -> None:
         self._numbers, self._bits, self.count = numbers, bits, count

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 DISTANCE = "_distance"
 
 PARTITION_ROWS = 4_096
-"""Rows that a vector index puts together, on average."""
+"""Rows per partition of a vector index, on average."""
 MIN_PROBED = 32
 PROBED_SHARE = 8
-"""At least this many partitions, and at least one in this many, are looked at."""
+"""At least `MIN_PROBED` partitions are searched, and at least one in this many."""
 
 
 def find_text(
@@ -32,9 +32,9 @@ def find_text(
     filter: str | None,
     limit: int,
 ) -> pa.Table:
-    """Up to `limit` rows whose text has every (or any) of these words, among those the filter keeps, with row ids.
+    """Up to `limit` rows whose text has every (or any) of these words, among those that the filter keeps, with row ids.
 
-    The index's words are pieces of ours, so a row found may lack a word as a whole; none that has it is missing.
+    The index's words are pieces of ours, so a row in the result may lack a word as a whole; no row that has it is missing.
     """
     import pyarrow as pa
 
@@ -42,7 +42,7 @@ def find_text(
         return _text_hits(table, column, words, columns, every, filter, limit)
     hits = _text_hits(table.stored, column, words, columns, every, filter, limit + len(table.masked), masks=True)
     seen = table.unmasked(hits).drop_columns([ROW_ADDRESS])
-    # The few rows in memory are searched by nobody: each may have the words.
+    # The few inline rows are not searched: all of them are candidates.
     return pa.concat_tables([seen, table.all_hits(columns, filter).cast(seen.schema)]).slice(0, limit)
 
 
@@ -84,7 +84,7 @@ def find_nearest(
     filter: str | None,
     limit: int,
 ) -> pa.Table:
-    """About the `limit` nearest rows among those the filter keeps, nearest first, with row ids and `_distance`."""
+    """Approximately the `limit` nearest rows among those that the filter keeps, nearest first, with row ids and `_distance`."""
     import pyarrow as pa
 
     if not isinstance(table, ChangedTable):
@@ -137,7 +137,7 @@ def _read(table: Table, columns: Sequence[str]) -> list[str]:
 
 
 def _seen(table: Table, hits: pa.Table, columns: Sequence[str], extra: Sequence[str]) -> pa.Table:
-    """Stored columns as a reader sees them."""
+    """Results with the columns that readers see."""
     import pyarrow as pa
 
     mapped = table.columns

@@ -1,4 +1,4 @@
-"""What two versions of a table have in common: fragments with the same files, and the rows of them that each version has."""
+"""What two versions of a table have in common: fragments with the same files, and which of their rows each version has."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def fragments_by_files(table: Table | None) -> dict[tuple[str, ...], Fragment]:
-    """Fragments that their files identify: those whose files stand in one fragment only."""
+    """Fragments that are identified by their files: those whose files are in no other fragment."""
     by_files: dict[tuple[str, ...], Fragment] = {}
     repeated: set[tuple[str, ...]] = set()
     for fragment in table.fragments if table is not None else ():

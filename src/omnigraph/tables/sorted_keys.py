@@ -1,7 +1,7 @@
-"""Finding keys in a column of texts by binary search.
+"""Finding keys in a column of strings by binary search.
 
-The first eight bytes of a text, read as one number, order as the text does. So most of a search is a search among numbers,
-for all wanted keys at once; only texts that share their first bytes are compared themselves.
+The first eight bytes of a string, read as one big-endian number, sort as the string does. So most of a search is a search among
+numbers, for all wanted keys at once; only strings that share their first bytes are compared themselves.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PREFIX_BYTES = 8
-"""How many bytes of a text make a number."""
+"""How many bytes of a string make up the number."""
 
 
 @dataclass(frozen=True)
 class SortedKeys:
-    """A column, the places of its texts in ascending order, and beside each place the text's first bytes."""
+    """A column, the positions of its strings in ascending order, and for each position the string's prefix."""
 
     column: pa.Array
     order: np.ndarray
@@ -37,11 +37,11 @@ class SortedKeys:
 
     @property
     def nbytes(self) -> int:
-        """Without the column, which is held for itself."""
+        """Without the column, which is cached separately."""
         return int(self.order.nbytes + self.prefixes.nbytes)
 
     def runs(self, wanted: Sequence[str]) -> list[tuple[int, int]]:
-        """For each wanted key the run of places (from, to) in `order` that have it; an empty one for none."""
+        """For each wanted key the range (from, to) in `order` of the rows that have it; empty if there are none."""
         import numpy as np
 
         first = np.array([prefix(key.encode()) for key in wanted], np.uint64)
@@ -50,7 +50,7 @@ class SortedKeys:
         return [self._run(*bounds) for bounds in zip(wanted, lows, highs, strict=True)]
 
     def _run(self, key: str, low: int, high: int) -> tuple[int, int]:
-        """The same within a run of texts that share their first bytes."""
+        """Like `runs`, for one key within a range of strings that share their prefix."""
         if low == high or (self._text(self.order[low]) == key and self._text(self.order[high - 1]) == key):
             return low, high
         low = bisect_left(self.order, key, low, high, key=self._text)
@@ -61,7 +61,7 @@ class SortedKeys:
         return text
 
     def find(self, wanted: Sequence[str]) -> np.ndarray:
-        """The places of rows that have one of these keys, ascending."""
+        """Positions of rows that have one of these keys, ascending."""
         import numpy as np
 
         runs = [self.order[low:high] for low, high in self.runs(wanted) if low < high]
@@ -69,12 +69,12 @@ class SortedKeys:
 
 
 def prefix(key: bytes) -> int:
-    """The first eight bytes of a text as one number, most significant first; missing bytes count as zero."""
+    """The first eight bytes of a string as one big-endian number; missing bytes count as zero."""
     return int.from_bytes(key[:8].ljust(8, b"\0"), "big")
 
 
 def prefixes(column: pa.Array, skipped: int = 0) -> np.ndarray:
-    """`prefix` of each text of a column, after so many bytes, which every one of them has."""
+    """`prefix` of each string of a column, after the first `skipped` bytes, which all of them have."""
     import numpy as np
     import pyarrow as pa
 
@@ -87,6 +87,6 @@ def prefixes(column: pa.Array, skipped: int = 0) -> np.ndarray:
     begins = ends[:-1] + skipped
     words = np.lib.stride_tricks.sliding_window_view(padded, 8)[begins].view(">u8").astype(np.uint64).ravel()
     missing = (8 * (8 - np.minimum(ends[1:] - begins, 8))).astype(np.uint64)
-    # A shift by all 64 bits is undefined; an empty text has no first bytes at all.
+    # A shift by 64 bits is undefined; an empty string has no bytes to keep.
     kept = np.where(missing < 64, words >> np.minimum(missing, 63), 0)
     return np.asarray(kept << np.minimum(missing, 63), np.uint64)

@@ -1,4 +1,4 @@
-"""Whether the files of a table's version are there and hold what was written, as far as their names tell (see `digests`)."""
+"""Whether the files of a table's version exist and hold what was written, as far as their names tell (see `digests`)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ MISSING = "it is missing"
 CHANGED = "its content does not have the digest that it was written with"
 
 SizeOf = Callable[[str], int | None]
-"""The size of a file of the table (of an index: of its folder), by its path there; None when it is missing."""
+"""The size of a file of the table (for an index: of its folder), by its path in the table; None if it is missing."""
 
 FileKind = Literal["data", "deletions", "index"]
 
 
 @dataclass(frozen=True)
 class TableFile:
-    """What a version needs below its manifest: `name` is the file's path in the table, or an index's folder. Size and digest
-    are None where nobody knows them."""
+    """What a version needs besides its manifest: `name` is the file's path in the table, or an index's folder. Size and digest
+    are None if unknown."""
 
     kind: FileKind
     name: str
@@ -35,7 +35,7 @@ class TableFile:
 
 
 def needed_files(table: Table) -> Iterator[TableFile]:
-    """Every file below the manifest that a read of this version may need, each once."""
+    """Every file besides the manifest that a read of this version may need, each once."""
     files, inside = files_of(table), len(table.path) + 1
     for key, size in files.data.items():
         yield TableFile("data", key[inside:], size, digests.data_digest(key))
@@ -46,7 +46,7 @@ def needed_files(table: Table) -> Iterator[TableFile]:
 
 
 def size_fault(file: TableFile, size: int | None) -> str | None:
-    """What is wrong with a file of which a listing tells this size."""
+    """What is wrong with a file that has this size in a listing."""
     if size is None:
         return MISSING
     return f"it has {size} bytes instead of {file.size}" if file.size not in (None, size) else None
@@ -67,7 +67,7 @@ def content_fault(folder: Path, file: TableFile) -> str | None:
 
 
 def check_manifest(folder: Path, path: str, version: int, digest: str | None) -> None:
-    """Damaged unless the manifest of a table on local disk is there, with this digest if one is known."""
+    """Raises Damaged unless the manifest of a table on local disk exists, with this digest if one is known."""
     file = digests.version_file(version)
     try:
         actual = digests.digest_of(folder / path / file)
@@ -78,7 +78,7 @@ def check_manifest(folder: Path, path: str, version: int, digest: str | None) ->
 
 
 def damaged_deletions(table: Table, folder: Path, names: set[str]) -> Iterator[Damaged]:
-    """Of these deletion files of a table on local disk: those that do not hold what their names say."""
+    """Those of the given deletion files, on local disk, that do not hold what their names say."""
     for name in sorted(names):
         file = TableFile("deletions", name, None, digests.deletions_digest(name))
         if what := content_fault(folder / table.path, file):
@@ -88,7 +88,8 @@ def damaged_deletions(table: Table, folder: Path, names: set[str]) -> Iterator[D
 def damaged_files(
     table: Table, size_of: SizeOf, folder: Path | None, most_bytes: int | None = None
 ) -> Iterator[Damaged]:
-    """Every file below the manifest that a read of this version may need. `folder`: the graph's, when it is on local disk."""
+    """The damaged ones among the files that a read of this version may need. `folder`: the graph's, if it is on local disk, where
+    contents are checked too: those of indexes, and of files up to `most_bytes` in total."""
     read = 0
     for file in needed_files(table):
         size = size_of(file.name)
@@ -100,10 +101,10 @@ def damaged_files(
             yield Damaged(f"{table.path}/{file.name}", what)
 
 
-# ---------------------------------------------------------------- what is nobody's
+# ---------------------------------------------------------------- files of other tools
 
 _FIRST_VERSIONS = frozenset(["_versions/1.manifest", f"_versions/{2**64 - 2}.manifest"])
-"""The empty version that a table is made with, as Lance names it."""
+"""The empty version that a table is created with, as Lance names it."""
 _OURS = re.compile(
     r"data/[^/]+\.lance"
     r"|_deletions/\d+-\d+-\d+\.(arrow|bin)"
@@ -111,14 +112,15 @@ _OURS = re.compile(
     r"|_adjacency/\d+-[0-9a-f]{16}\.adj"
     r"|_transactions/[^/]+\.txn"
     r"|_versions/(d\d+\.manifest|latest_version_hint\.json)"
-    r"|[^/]+/\.tmp[0-9A-Za-z]{6}"  # a file that Lance is about to rename, or that died with its writer
+    r"|[^/]+/\.tmp[0-9A-Za-z]{6}"  # a file that Lance is about to rename, or that its writer left when it died
 )
 _OTHER_VERSION = re.compile(r"_versions/(\d+)\.manifest")
 
 
 def foreign_file(name: str, is_empty: Callable[[int], bool]) -> str | None:
-    """Why a file in a table's folder was made by another tool; None when it may be ours. `name`: its path in the table.
-    `is_empty` says whether a version that Lance counts has no rows: first writers that race may each make one of those."""
+    """Why a file in a table's folder must come from another tool; None if it may be ours. `name`: its path in the table.
+    `is_empty` says whether one of Lance's numbered versions has no rows: writers that race to create a table may each make one of
+    these."""
     if name in _FIRST_VERSIONS or _OURS.fullmatch(name):
         return None
     if (other := _OTHER_VERSION.fullmatch(name)) is not None:
