@@ -1,7 +1,7 @@
-"""Staged writes: data first, then one detached version that names it. Nothing here is visible to a reader.
+"""Staged writes: data first, then one detached version that names it. Nothing here is visible to readers.
 
-Every change of a table is the same shape: remove rows at some addresses (or all rows), add new fragments. Data files that
-were written once can be put on any later version of the same table, so losing a race rewrites nothing.
+Every change of a table has the same form: remove rows at some addresses (or all rows), add new fragments. Data files can be put
+on any later version of the same table, so losing a race rewrites nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ROWS_PER_FRAGMENT = 1_048_576
 BYTES_PER_PART = 512 * 1024 * 1024
 ADDED_APART = 65_536
 VERSION_THREADS = 3
-"""Versions of one run that are made at the same time."""
+"""How many versions of one run are made at the same time."""
 FIELD_IDS = "field_ids"
 
 
@@ -39,7 +39,7 @@ FIELD_IDS = "field_ids"
 class Staged:
     """A new version of a table. `fragments` can be put on another version; `files` must be durable.
 
-    `fragments` are the new data fragments as JSON texts, small enough to be kept in a prepared plan.
+    `fragments` are the new data fragments as JSON, small enough to be stored in a prepared plan.
     """
 
     path: str
@@ -50,38 +50,38 @@ class Staged:
     fragments: tuple[str, ...]
     files: tuple[str, ...]
     digest: str | None = None
-    """Of the version's manifest, where files carry digests."""
+    """Digest of the version's manifest, if files carry digests."""
 
 
 @dataclass(frozen=True)
 class PreviousAttempt:
-    """A version that was staged without folding, the one it was made from, and the rows of that which it lacks: its deletions can be
-    used again."""
+    """A version that was staged without folding, the version it was made from, and the rows that were removed from that one: its
+    deletions can be reused."""
 
     base: Table
     staged: Table
     removed: np.ndarray[Any, Any]
 
     def unchanged_fragments(self, base: Table) -> frozenset[int]:
-        """Fragments of `base` that are as they were when this was staged."""
+        """Fragments of `base` that are the same as when this was staged."""
         known = {fragment.id: fragment.content for fragment in self.base.fragments}
         return frozenset(fragment.id for fragment in base.fragments if known.get(fragment.id) == fragment.content)
 
     def not_yet_removed(self, addresses: np.ndarray[Any, Any], base: Table) -> np.ndarray[Any, Any]:
-        """The addresses outside the fragments of `base` from which they were removed already."""
+        """The addresses outside fragments of `base` that are unchanged, from which they were removed already."""
         import numpy as np
 
         same = np.array(sorted(self.unchanged_fragments(base)), dtype=np.uint64)
         return addresses[~np.isin(addresses >> np.uint64(OFFSET_BITS), same)]
 
     def lacks(self, addresses: np.ndarray[Any, Any], base: Table) -> bool:
-        """Whether it was made from this version and lacks these of its rows."""
+        """Whether it was made from this version, and these rows were removed."""
         import numpy as np
 
         return self.base.version == base.version and bool(np.isin(addresses, self.removed).all())
 
     def deletions(self, base: Table) -> tuple[list[int], list[Any]]:
-        """Of these fragments: those that lost all their rows, and those that lost some, with their deletions."""
+        """Of the unchanged fragments: those that lost all rows, and those that lost some, with their deletions."""
         same = self.unchanged_fragments(base)
         before = {fragment.id: fragment.content for fragment in self.base.fragments}
         after = {fragment.id: fragment.content for fragment in self.staged.fragments}
@@ -93,7 +93,7 @@ class PreviousAttempt:
 
 @dataclass(frozen=True)
 class TrimmedFragment:
-    """A fragment after rows of it were removed: what is left of it, in Lance's own form, or None when no row is."""
+    """A fragment after rows were removed: `left` is what remains, as Lance's own object, or None if no row does."""
 
     fragment: int
     left: Any
@@ -106,7 +106,7 @@ def _joined(first: Any, second: Any) -> Any:
 
 
 def by_fragment(addresses: Iterable[int]) -> list[tuple[int, Any]]:
-    """Each fragment with the offsets in it, ascending and each once (NumPy)."""
+    """Each fragment with its offsets, ascending and without duplicates (NumPy)."""
     import numpy as np
 
     positions = addresses if isinstance(addresses, np.ndarray) else np.fromiter(addresses, dtype=np.uint64)
@@ -116,8 +116,8 @@ def by_fragment(addresses: Iterable[int]) -> list[tuple[int, Any]]:
 
 
 def delete_rows(base: Table, fragment: int, offsets: Any) -> TrimmedFragment:
-    """A fragment without the rows at these offsets, for `stage`; it may be made in another process. Rows that commits mask in
-    it go too."""
+    """A fragment without the rows at these offsets, for `stage`; this can run in another process. Rows of the fragment that
+    inline changes mask are removed too."""
     if fragment == INLINE_FRAGMENT:
         return TrimmedFragment(fragment, offsets.tolist())
     if isinstance(base, ChangedTable):
@@ -131,7 +131,7 @@ def delete_rows(base: Table, fragment: int, offsets: Any) -> TrimmedFragment:
 
 
 def write_fragments(table: Table, rows: pa.Table | pa.RecordBatchReader) -> tuple[str, ...]:
-    """Rows as data files of the table; no version names them yet."""
+    """Write rows as data files of the table; no version names them yet."""
     from lance.fragment import write_fragments
 
     table = table.stored
@@ -151,7 +151,7 @@ def write_fragments(table: Table, rows: pa.Table | pa.RecordBatchReader) -> tupl
 
 
 def _keep_keys(table: Table, written: Sequence[Any], rows: pa.Table | pa.RecordBatchReader) -> None:
-    """What was just written need not be read back to look up its keys."""
+    """Cache the keys that were just written, so that they need not be read back."""
     if table.keys is None or len(written) != 1 or not hasattr(rows, "num_rows") or rows.num_rows > MAX_FRAGMENT_ROWS:
         return
     files = tuple(file._path for file in written[0].files)
@@ -169,10 +169,10 @@ def stage(
     reuse_deletions: PreviousAttempt | None = None,
 ) -> tuple[Table, Staged]:
     """One detached version on top of `base`: rows at `remove` gone (all rows, with `clear`), `fragments` added, tail folded.
-    It also holds what stands in commits on top of a stored version.
+    Inline rows on top of `base` become stored rows.
 
-    `trimmed`: fragments from which rows were removed already, for no address in `remove`.
-    `reuse_deletions`: what was removed there is removed here too, from every fragment that is still the same.
+    `trimmed`: fragments from which rows were removed already; no address in `remove` is in them.
+    `reuse_deletions`: rows removed in that attempt are removed here too, from every fragment that is still the same.
     """
     from lance import LanceDataset, LanceOperation
 
@@ -180,7 +180,7 @@ def stage(
     done = [*trimmed, *(delete_rows(base, fragment, offsets) for fragment, offsets in by_fragment(remove))]
     absorbed: tuple[str, ...] = ()
     if isinstance(base, ChangedTable):
-        assert reuse_deletions is None, "they are those of stored rows"
+        assert reuse_deletions is None, "only deletions of stored rows are reused"
         done, absorbed = ([], ()) if clear else _absorbed(base, done)
     base = growing.grown(base.stored)
     own = load_fragments(base, fragments)
@@ -196,7 +196,8 @@ def stage(
     folded = folding.fragments_to_fold(base.fragments, busy) if fold and not clear else ()
     folded_fragments = _fold(base, folded)
     added = sum(fragment.physical_rows for fragment in new)
-    # For rows that come with a removal Lance looks up each one's past; the many of a load come by themselves instead.
+    # Lance looks up the history of every row that is added together with a removal, so the many rows of a load are added in a
+    # separate step.
     apart = added > ADDED_APART
     dataset = base.dataset
     if gone or changed or folded:
@@ -231,8 +232,8 @@ def stage(
 
 
 def _absorbed(base: ChangedTable, done: Sequence[TrimmedFragment]) -> tuple[list[TrimmedFragment], tuple[str, ...]]:
-    """What stands in commits on top of a stored version, as fragments that lose rows and fragments that are new. `done`:
-    those that lose rows already, or rows in memory."""
+    """The inline changes on top of a stored version, as fragments that lose rows and new fragments. `done`: fragments that lose
+    rows already, among them the fragment of inline rows."""
     gone = {offset for trimmed in done if trimmed.fragment == INLINE_FRAGMENT for offset in trimmed.left}
     left = [place for place in range(base.inline_rows.num_rows) if place not in gone]
     stored = [trimmed for trimmed in done if trimmed.fragment != INLINE_FRAGMENT]
@@ -245,8 +246,8 @@ def _absorbed(base: ChangedTable, done: Sequence[TrimmedFragment]) -> tuple[list
 def stage_run(base: Table, additions: Sequence[Sequence[str]]) -> list[tuple[Table, Staged]]:
     """A version for each prefix of `additions`: the first adds the first fragments, the second those and its own, and so on.
 
-    They all stand on `base` and need not wait for each other. The rows of a longer one have the same ids and addresses as
-    in a shorter one.
+    All of them are made from `base`, so they need not wait for each other. Rows have the same ids and addresses in every version
+    that has them.
     """
     from lance import LanceDataset, LanceOperation
 
@@ -282,9 +283,9 @@ os.register_at_fork(after_in_child=_version_threads.cache_clear)
 
 
 def adopted(table: Table, fragments: Iterable[int]) -> tuple[str, ...]:
-    """Fragments of another version of the same table as fragments that can be added elsewhere: same files, no ids yet.
+    """Fragments of another version of the same table in a form in which they can be added elsewhere: same files, no ids yet.
 
-    A fragment with deletions is given whole: its deletions belong to the version it came from.
+    Deletions are left out: they belong to the version that the fragment came from.
     """
     texts, ids = [], growing.field_ids(table.stored.dataset)
     for fragment in fragments:
@@ -297,12 +298,12 @@ def adopted(table: Table, fragments: Iterable[int]) -> tuple[str, ...]:
 
 
 def stored_rows(table: Table) -> dict[int, int]:
-    """How many rows the files of each fragment hold, deleted ones included: what an adopted fragment brings."""
+    """How many rows the files of each fragment hold, including deleted ones: as many as an adopted fragment adds."""
     return {fragment.fragment_id: fragment.physical_rows for fragment in table.stored.dataset.get_fragments()}
 
 
 def deleted_rows(table: Table) -> int:
-    """How many rows the files of a table hold that no reader sees."""
+    """How many rows in the files of a table readers do not see."""
     hidden = len(table.masked) if isinstance(table, ChangedTable) else 0
     return sum(stored_rows(table).values()) - table.stored.rows + hidden
 
@@ -310,7 +311,7 @@ def deleted_rows(table: Table) -> int:
 def _fragment_text(fragment: Any, field_ids: growing.FieldIds | None) -> str:
     """A fragment that was just written: no deletions, no row ids yet. (The public `path` builds a class at every access.)
 
-    `field_ids`: those of the version it was written for, if its columns are not those that the table was made with.
+    `field_ids`: those of the version it was written for, if its columns are not those that the table was created with.
     """
     files = [{"path": file._path, **{k: v for k, v in vars(file).items() if k != "_path"}} for file in fragment.files]
     value = {"id": fragment.id, "files": files, "physical_rows": fragment.physical_rows}
@@ -318,7 +319,7 @@ def _fragment_text(fragment: Any, field_ids: growing.FieldIds | None) -> str:
 
 
 def load_fragment(text: str) -> Any:
-    """A fragment in Lance's own form, for the version that it was written for."""
+    """A fragment as Lance's own object, for the version that it was written for."""
     from lance.fragment import FragmentMetadata
 
     value = json.loads(text)
@@ -327,7 +328,7 @@ def load_fragment(text: str) -> Any:
 
 
 def load_fragments(base: Table, texts: Iterable[str]) -> list[Any]:
-    """Fragments that were written for any version of the table, as fragments for this one."""
+    """Fragments that were written for any version of the table, with the field ids of this one."""
     from lance.fragment import FragmentMetadata
 
     ids = functools.cache(lambda: growing.field_ids(base.dataset))
@@ -341,7 +342,7 @@ def load_fragments(base: Table, texts: Iterable[str]) -> list[Any]:
 
 
 def _keep_rest(base: Table, left: Any, offsets: Sequence[int]) -> None:
-    """The keys of a fragment that lost rows, when those it had are known."""
+    """Cache the keys of a fragment that lost rows, if its keys from before are held."""
     before = next(fragment for fragment in base.fragments if fragment.id == left.id)
     known = base.keys and base.keys.get(base.path, before.content)
     if base.keys and known:
@@ -356,7 +357,7 @@ def _fold(base: Table, folded: Sequence[Fragment]) -> tuple[str, ...]:
 
 
 def _kept_rows(base: Table, fragments: Sequence[Fragment]) -> pa.Table | None:
-    """The rows of these fragments, if this process still has all of them."""
+    """The rows of these fragments, if this process holds all of them."""
     import pyarrow as pa
 
     kept = [base.keys and base.keys.get(base.path, fragment.content) for fragment in fragments]

@@ -1,4 +1,4 @@
-"""All tables of one graph: opening them at a version (cached), making them, and making staged files durable."""
+"""All tables of one graph: opening them at a version (cached), creating them, and making staged files durable."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ CHANGED_TABLES_CACHED = 128
 MAX_CHECKED = 100_000
 MAX_INDEX_CACHE_BYTES = 512 * 1024 * 1024
 MAX_METADATA_CACHE_BYTES = 256 * 1024 * 1024
-"""What Lance holds of one graph at most: half and a quarter of what the runtime may hold, if that is less."""
+"""The most that Lance caches for one graph; or half and a quarter of the runtime's memory, if that is less."""
 
 
 class Tables:
@@ -77,11 +77,11 @@ class Tables:
         self.runtime = runtime or Runtime()
         self._keys = KeyCache(self.runtime.cache, self.root)
         self._checked: set[tuple[str, str]] = set()
-        """Deletion files that held what their names say."""
+        """Deletion files whose content matched the digest in their name."""
 
     @cached_property
     def store(self) -> Store | None:
-        """Where the files of tables are; None for tables in memory."""
+        """The store of the tables' files; None for tables in memory."""
         if self._memory is not None:
             return None
         durability: Durability = "disk" if self._durable else "process"
@@ -89,7 +89,8 @@ class Tables:
 
     @cached_property
     def derived_store(self) -> Store | None:
-        """The same for files that can be made again: nobody waits for the disk, and what a crash leaves of one is not taken for it."""
+        """The store of derived files, which can be built again: writes do not wait for the disk, and an incomplete file after a
+        crash is recognised."""
         if self._memory is not None:
             return None
         return open_store(self.root, storage_options=self._options, durability="process")
@@ -105,12 +106,12 @@ class Tables:
 
     @property
     def held_bytes(self) -> int:
-        """What is held of them in memory."""
+        """Memory that the caches hold for these tables."""
         return self.runtime.cache.held(self.root)
 
     @property
     def options(self) -> dict[str, str]:
-        """What a worker elsewhere needs to reach the same tables."""
+        """The options that a worker elsewhere needs to reach the same tables."""
         return dict(self._options)
 
     def uri(self, path: str) -> str:
@@ -126,11 +127,11 @@ class Tables:
         layout: Layout | None = None,
         inline: Inline = NO_INLINE,
     ) -> Table:
-        """The table at a version; the same value for the same arguments while it is cached. `layout`: what a reader sees of
-        it; without one, the columns as they are stored. `inline`: what commits changed on top of it, which needs a layout.
+        """The table at a version; the same object for the same arguments while it is cached. `layout`: the columns that readers
+        see; without one, the columns as stored. `inline`: changes in commits on top of it, which need a layout.
 
-        On local disk, Damaged unless the manifest has this digest and the deletion files hold what their names say: they are
-        small, and Lance may end the process over a wrong one.
+        On local disk, raises Damaged unless the manifest has this digest and the deletion files match their names: they are
+        small, and Lance may crash the process over a wrong one.
         """
         if inline:
             return self.changed(path, version, layout, inline, lambda: self.open(path, version, digest, layout=layout))
@@ -152,7 +153,7 @@ class Tables:
     def changed(
         self, path: str, version: int, layout: Layout | None, inline: Inline, open_stored: Callable[[], Table]
     ) -> ChangedTable:
-        """A version with what commits changed on top of it, which is opened when something else than that is asked for."""
+        """A version with inline changes on top of it. The stored version is opened only when it is needed."""
         key = (path, version, layout, len(inline), inline[-1])
         with self._lock:
             table = self._changed_cache.get(key)
@@ -164,13 +165,13 @@ class Tables:
             return table
 
     def with_inline(self, stored: Table, inline: Inline) -> Table:
-        """Rows of commits on another version than theirs, with the same fragments or fewer: what they mask of rows that are not
-        there is left out."""
+        """Inline changes on another version than theirs, with the same fragments or fewer; masks of rows that this version lacks
+        are dropped."""
         left = masks_left(stored, inline)
         return ChangedTable.on(stored, left) if left else stored
 
     def settle(self, table: Table, *, fold: bool = False) -> tuple[Table, Staged | None]:
-        """The same rows in a stored version: staged now, if some of them stand in commits."""
+        """The same rows in a stored version, which is staged now if there are inline rows."""
         if not isinstance(table, ChangedTable):
             return table, None
         staged = self.stage(table, fold=fold)
@@ -191,10 +192,10 @@ class Tables:
     def damaged_files(
         self, path: str, version: int, digest: str | None = None, most_bytes: int | None = None
     ) -> Iterator[Damaged]:
-        """Every file of a version that is missing or does not hold what was written, as far as it can be told.
+        """Every file of a version that is missing or does not hold what was written, as far as can be told.
 
-        On an object store only presence and sizes are looked at: it keeps checksums itself. With `most_bytes`, so with all
-        data files after the first ones of that size together. Tables in memory have no files.
+        On an object store, which keeps checksums itself, only presence and sizes are checked. The same goes for data files beyond
+        the first `most_bytes`. Tables in memory have no files.
         """
         if self._memory is not None:
             return
@@ -208,9 +209,9 @@ class Tables:
         yield from damaged_files(table, self._sizes(path), self._folder, most_bytes)
 
     def files(self, path: str, version: int, digest: str | None = None) -> TableFiles:
-        """Every file that a read of this version needs. Damaged when its manifest cannot be read.
+        """Every file that a read of this version needs. Raises Damaged if its manifest cannot be read.
 
-        The table is not kept open: whoever asks this of many versions reads none of them.
+        The table is not kept open: callers go through many versions without reading from them.
         """
         with self._lock:
             table = self._cache.get((path, version, None))
@@ -223,7 +224,7 @@ class Tables:
 
     @property
     def has_files(self) -> bool:
-        """Whether the tables lie beside the other objects of the graph. Those of a graph in memory do not."""
+        """Whether the tables are stored with the other objects of the graph. Those of a graph in memory are not."""
         return self._memory is None
 
     def _sizes(self, path: str) -> SizeOf:
@@ -244,8 +245,8 @@ class Tables:
         return size_of
 
     def needed_files(self, path: str, version: int, digest: str | None = None) -> tuple[int, tuple[TableFile, ...]]:
-        """How many rows a version has, and the files below its manifest that a read of it may need. Damaged when the manifest
-        is missing or cannot be read. The version is not kept in memory."""
+        """The number of rows of a version, and the files besides its manifest that a read of it may need. Raises Damaged if the
+        manifest is missing or cannot be read. The version is not cached."""
         if self._folder is not None:
             check_manifest(self._folder, path, version, digest)
         try:
@@ -254,22 +255,23 @@ class Tables:
                 return table.rows, tuple(needed_files(table))
         except (StorageTransient, StorageDenied):
             raise
-        except Exception as error:  # Lance says of a damaged manifest whatever it stumbled over.
+        except Exception as error:  # For a damaged manifest, Lance raises whatever error it runs into.
             what = f"it cannot be read ({type(error).__name__})"
             raise Damaged(f"{path}/{version_file(version)}", what) from error
 
     def is_empty(self, path: str, version: int) -> bool:
-        """Whether a version has no rows at all; False too when it is damaged."""
+        """Whether a version has no rows; False also if it is damaged."""
         try:
             with translated(path):
                 return not self._opened(path, version).fragments
         except (StorageTransient, StorageDenied):
             raise
-        except Exception:  # Lance says of a damaged manifest whatever it stumbled over.
+        except Exception:  # For a damaged manifest, Lance raises whatever error it runs into.
             return False
 
     def rows_by_file(self, path: str, version: int, digest: str | None = None) -> dict[str, int]:
-        """The files that a version needs, each with the rows that cannot be read without it; {} if its manifest is damaged."""
+        """The files that a version needs, each with the number of rows that cannot be read without it; {} if its manifest is
+        damaged."""
         try:
             _, files = self.needed_files(path, version, digest)
         except Damaged:
@@ -282,8 +284,8 @@ class Tables:
         return rows
 
     def stage_without(self, path: str, version: int, *, files: Collection[str], indexes: Collection[str]) -> Staged:
-        """One version without the rows that are in these files, and without these indexes: see `repairing.stage_without`.
-        Names of files are paths in the table; indexes are UUIDs of segments, or names of indexes."""
+        """One version without the rows in these files, and without these indexes: see `repairing.stage_without`. `files`: paths
+        in the table; `indexes`: UUIDs of segments, or names of indexes."""
         from omnigraph.tables import repairing
 
         with translated(path):
@@ -294,11 +296,11 @@ class Tables:
         return staged
 
     def content_fault(self, path: str, file: TableFile) -> str | None:
-        """What is wrong with the content of a file of a table; None too where files carry no digests."""
+        """What is wrong with the content of a file of a table; None also if files carry no digests."""
         return None if self._folder is None else content_fault(self._folder / path, file)
 
     def _opened(self, path: str, version: int, layout: Layout | None = None) -> Table:
-        """A handle of its own, not the shared one."""
+        """A new handle, not the cached one."""
         import lance
 
         dataset = lance.dataset(
@@ -307,12 +309,12 @@ class Tables:
         return Table(path, dataset, layout)
 
     def digest(self, path: str, version: int) -> str | None:
-        """Of the manifest of a version that was just made; None where files carry no digests."""
+        """Digest of the manifest of a version that was just made; None if files carry no digests."""
         return None if self._folder is None else digest_of(self._folder / path / version_file(version))
 
     def create(self, path: str, schema: pa.Schema, *, layout: Layout | None = None) -> Table:
-        """The table's empty first version, with these stored columns. Any number of writers may do this at once: they all get
-        the same table, whichever columns it was made with."""
+        """The table's empty first version, with these stored columns. Any number of writers may do this at once: all get the same
+        table, whichever columns it was created with."""
         import lance
 
         schema = _with_packed_keys(schema)
@@ -331,12 +333,12 @@ class Tables:
                     raise
             return self.open(path, 1, layout=layout)
         if self._folder is not None and self._durable:
-            # By name: another writer's half-written version may lie there, and go, at the same time.
+            # By name: another writer's temporary file may be there, and disappear, at the same time.
             sync_files((self._folder / path / "_versions").glob("*.manifest"), root=self._folder)
         return self.remember(Table(path, dataset, layout))
 
     def create_as(self, path: str, layout: Layout) -> Table:
-        """The first version of a table that is written as a layout says."""
+        """The first version of a table with the columns that a layout writes."""
         return self.create(path, layout.written_schema, layout=layout)
 
     def write_fragments(self, table: Table, rows: pa.Table | pa.RecordBatchReader) -> tuple[str, ...]:
@@ -378,9 +380,9 @@ class Tables:
     def stage_run(
         self, base: Table, additions: Sequence[Sequence[str]], rows: pa.Table, *, fold: bool = True
     ) -> list[Staged]:
-        """A version for each prefix of `additions` (the fragments of one write each): see `staging.stage_run`.
+        """A version for each prefix of `additions` (each the fragments of one write): see `staging.stage_run`.
 
-        The last one is what later writes stand on: it holds the run's `rows` as one fragment.
+        Later writes build on the last one, so it holds all `rows` of the run as one fragment.
         """
         if len(additions) == 1:
             return [self.stage(base, fragments=additions[0], fold=fold)]
@@ -397,22 +399,22 @@ class Tables:
         return [*(staged for _, staged in run), replace(last, added=own)]
 
     def stage_index(self, base: Table, specs: Iterable[Any]) -> Staged | None:
-        """One version with every wanted index covering every row; None when nothing was missing."""
+        """One version in which every wanted index covers every row; None if nothing was missing."""
         from omnigraph.tables import indexes
 
         plans = indexes.plan_segments(base, specs)
         return self.stage_segments(base, plans, self.build_segments(base, plans)) if plans else None
 
     def build_segments(self, base: Table, plans: Sequence[SegmentPlan]) -> list[Any]:
-        """Segments of indexes, for `stage_segments`, side by side in this process."""
+        """Build index segments for `stage_segments`, concurrently in this process."""
         from omnigraph.tables import indexes
 
         with translated(base.path):
             return indexes.build_segments(plans, lambda plan: self.build_segment(base.path, base.version, plan))
 
     def build_segment(self, path: str, version: int, plan: SegmentPlan) -> Any:
-        """A segment of an index, for `stage_segments`, which may run in another process; None where none is needed: the column
-        ascends there, and that is noted."""
+        """An index segment for `stage_segments`; this can run in another process. None if none is needed, because the column
+        ascends in these fragments; their zones are stored then."""
         from omnigraph.tables import indexes
 
         with translated(path):
@@ -425,7 +427,7 @@ class Tables:
     def stage_segments(
         self, base: Table, plans: Sequence[SegmentPlan], built: Sequence[Any], unneeded: Collection[str] = ()
     ) -> Staged | None:
-        """One version with these segments, and without those that are not needed (by UUID); None when there are none of either."""
+        """One version with these segments and without the unneeded ones (by UUID); None if there are neither."""
         from omnigraph.tables import indexes
 
         with translated(base.path):
@@ -433,7 +435,7 @@ class Tables:
         return None if table.version == base.version else self._staged(base, table, files)
 
     def rewrite(self, base: Table, group: Sequence[int], cluster_by: str | None) -> tuple[str, ...]:
-        """The rows of a group of fragments as new ones, for `stage_rewrite`, which may run in another process."""
+        """The rows of a group of fragments as new fragments, for `stage_rewrite`; this can run in another process."""
         from omnigraph.tables import compaction
 
         with translated(base.path):
@@ -448,13 +450,14 @@ class Tables:
         return self._staged(made.base, table, files)
 
     def lost_rows(self, made: Rewrite, staged: Staged) -> LostRows:
-        """What to ask when others write to the table meanwhile. `staged` has the new fragments, and indexes if there are any."""
+        """Finds the rows that others change while the table is compacted. `staged` has the new fragments, and their indexes if
+        there are any."""
         from omnigraph.tables.lost_rows import LostRows
 
         return LostRows(made, self.open(staged.path, staged.version))
 
     def stage_rewrite_on(self, head: Table, made: Rewrite, lost: LostRows) -> Staged | None:
-        """The same on a later version: see `compaction.put_on`. None when nothing is left to replace."""
+        """Like `stage_rewrite`, on a later version: see `compaction.put_on`. None if nothing is left to replace."""
         from omnigraph.tables import compaction
 
         with translated(head.path):
@@ -469,8 +472,8 @@ class Tables:
         built: Sequence[Any],
         unneeded: Collection[str] = (),
     ) -> Staged | None:
-        """One version with segments that were built on another, and without those that it did not need; None when nothing
-        of either is left to do on this one."""
+        """One version with segments that were built on another, and without those that were unneeded there; None if neither
+        applies to this version."""
         from omnigraph.tables import indexes
 
         with translated(head.path):
@@ -484,12 +487,12 @@ class Tables:
         return Staged(base.path, table.version, base.rows, 0, 0, (), tuple(files), digest)
 
     def sync(self, staged: Iterable[Staged]) -> None:
-        """Make every file of these versions durable: on local disk nothing else would. Called before a publish."""
+        """Make every file of these versions durable, which on local disk needs an explicit sync. Called before a publish."""
         if files := self.unsynced(staged):
             sync_files(files, root=self._folder)
 
     def unsynced(self, staged: Iterable[Staged]) -> tuple[str, ...]:
-        """The files of these versions, when they are local and have to be made durable."""
+        """The files of these versions that are local and have to be made durable."""
         if self._folder is None or not self._durable:
             return ()
         return tuple(str(self._folder / version.path / file) for version in staged for file in version.files)
@@ -515,10 +518,10 @@ class Tables:
             return self._session_value
 
     def _held_session(self) -> tuple[Any, Any]:
-        """A session for tables in memory, and a table that nobody reads.
+        """A session for tables in memory, and a table that is never read.
 
-        Lance keeps what is in memory with a session, for as long as a table of it is open, and two first tables that are
-        made at the same time would each begin a memory of their own. So there is always one.
+        Lance keeps tables in memory with a session, for as long as one of them is open, and two tables created first at the same
+        time would each start a memory of their own. So one table always exists.
         """
         import lance
         import pyarrow as pa
@@ -535,7 +538,7 @@ class Tables:
 
 
 def sizes_in(path: str, listed: Iterable[ObjectInfo]) -> dict[str, int]:
-    """The size of each file of the table at `path`, by its path there; of an index, that of its folder."""
+    """The size of each file of the table at `path`, by its path in the table; for an index, that of its folder."""
     sizes: dict[str, int] = {}
     for info in listed:
         name = info.key.removeprefix(f"{path}/")
@@ -546,7 +549,7 @@ def sizes_in(path: str, listed: Iterable[ObjectInfo]) -> dict[str, int]:
 
 
 def _with_packed_keys(schema: pa.Schema) -> pa.Schema:
-    """Ids and ends are compressed: ascending ones take less than half the room, for half as much again of time to read."""
+    """Ids and ends are compressed: ascending ones take less than half the space, and one and a half times as long to read."""
     import pyarrow as pa
 
     packed = [field.with_metadata(PACKED) if field.name in KEY_COLUMNS else field for field in schema]

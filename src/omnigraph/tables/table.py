@@ -1,4 +1,4 @@
-"""One table at one pinned version: what a reader sees."""
+"""One table at one pinned version, as readers see it."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ if TYPE_CHECKING:
     from omnigraph.tables.adjacency.zones import EdgeZones
 
 ROWS_PER_TAKE = 16_384
-"""Reading this many rows of a column takes about as long as taking a few rows by their places."""
+"""Reading this many rows of a column takes about as long as taking a few rows by position."""
 
 BYTES_PER_TAKE = 1 << 20
 
 
 class Table:
-    """Immutable: a path and a version. Safe to share between threads; everything derived from it may be cached."""
+    """Immutable: a path and a version. Thread-safe; everything derived from it may be cached."""
 
     def __init__(self, path: str, dataset: Any, layout: Layout | None = None) -> None:
         self.path = path
         self.dataset = dataset
-        """The Lance dataset. Its columns are those that are stored: only `columns` knows which of them a reader sees."""
+        """The Lance dataset, with the columns as stored; `columns` says which of them readers see."""
         self.layout = layout
-        """The columns that a reader sees; None: all that are stored, as they are."""
+        """The columns that readers see; None for all columns as stored."""
         self.version: int = dataset.version
         self.inline: Inline = NO_INLINE
-        """What commits changed on top of the version (`changed_table`)."""
+        """Inline changes on top of the version (`changed_table`)."""
         self.keys: KeyCache | None = None
-        """Given by the store of tables that this one belongs to."""
+        """Set by the `Tables` that this table belongs to."""
         self.zones: EdgeZones | None = None
-        """The same."""
+        """Set by the `Tables` that this table belongs to."""
         self.grown: Table | None = None
-        """The same rows in a version that can be written to, once somebody did (`growing.grown`)."""
+        """The same rows in a version that has all columns that rows are written to, once it was needed (`growing.grown`)."""
 
     @property
     def stored(self) -> Table:
-        """The version alone, without rows that stand in commits (`changed_table`)."""
+        """The stored version alone, without inline rows (`changed_table`)."""
         return self
 
     @property
     def content(self) -> tuple[object, ...]:
-        """Equal for two tables that have the same rows, stored alike."""
+        """Equal for two tables that have the same rows, stored the same way."""
         return self.path, self.version, self.inline
 
     @property
     def digest(self) -> str:
-        """Of what stands in commits on top of the version."""
+        """Digest of the inline changes on top of the version."""
         return ""
 
     @cached_property
@@ -66,7 +66,7 @@ class Table:
 
     @cached_property
     def columns(self) -> VersionColumns | None:
-        """How the columns that a reader sees are stored; None when they are stored as they are."""
+        """How the columns that readers see are stored; None if they are stored as they are."""
         stored = self.dataset.schema
         if self.layout is None or self.layout.is_stored_in(stored):
             return None
@@ -86,16 +86,16 @@ class Table:
         }
 
     def column_identity(self, name: str) -> object:
-        """Equal for two tables if a fragment that they share has the same values in this column."""
+        """Equal for two tables if every fragment that they share has the same values in this column."""
         return name if self.layout is None or name in KEY_COLUMNS else self.layout.by_name.get(name, name)
 
     @property
     def row_identity(self) -> object:
-        """Equal for two tables if a fragment that they share has the same rows."""
+        """Equal for two tables if every fragment that they share has the same rows."""
         return self.schema if self.layout is None else self.layout
 
     def stored_column(self, name: str) -> str | None:
-        """The stored column that is this one; None when its values have to be put together from several, or filled in."""
+        """The stored column that is this one; None if its values are combined from several, or filled in."""
         return name if self.columns is None else self.columns.stored_name(name)
 
     def stored_filter(self, filter: str | None) -> str | None:
@@ -103,7 +103,7 @@ class Table:
 
     @cached_property
     def rows(self) -> int:
-        """How many rows; from metadata, without a scan."""
+        """The number of rows; from metadata, without a scan."""
         return sum(fragment.rows for fragment in self.fragments)
 
     @cached_property
@@ -112,11 +112,11 @@ class Table:
 
     @cached_property
     def stored_rows(self) -> dict[int, int]:
-        """By fragment: how many rows its files hold, deleted ones included."""
+        """By fragment: how many rows its files hold, including deleted ones."""
         return {fragment.fragment_id: fragment.physical_rows for fragment in self.dataset.get_fragments()}
 
     def deleted_offsets(self, fragment: Fragment) -> np.ndarray:
-        """The places, in the files of a fragment, of the rows that this version does not have; ascending."""
+        """Offsets in a fragment's files of the rows that this version does not have, ascending."""
         import numpy as np
 
         if fragment.deletions == "":
@@ -139,7 +139,7 @@ class Table:
         return np.flatnonzero(is_deleted)
 
     def read_stored(self, columns: Sequence[str], fragments: Sequence[int]) -> pa.Table:
-        """Whole fragments as their files have them, with the rows that this version has deleted."""
+        """Whole fragments as stored, including the rows that this version has deleted."""
         with translated(self.path):
             return (
                 self.scan(columns, fragments=fragments, with_row_id=True, with_deleted=True).read_all().select(columns)
@@ -160,8 +160,8 @@ class Table:
         batch_rows: int | None = None,
         limit: int | None = None,
     ) -> pa.RecordBatchReader:
-        """A stream of batches. `fragments` limits the scan to these fragment ids; order is that of the fragments.
-        `with_deleted`: rows that this version has deleted come too, without a row id, which must be asked for."""
+        """A stream of batches, in fragment order. `fragments` limits the scan to these fragment ids. `with_deleted` includes rows
+        that this version has deleted; their row id is null, and row ids must be requested too."""
         chosen = None if fragments is None else [self.dataset.get_fragment(id) for id in fragments]
         mapped, names = self.columns, None if columns is None else list(columns)
         if mapped is not None:
@@ -209,12 +209,12 @@ class Table:
         with_address: bool = False,
         filter: str | None = None,
     ) -> pa.Table:
-        """The rows whose column `name` has one of these values: from memory, for fragments that are held there; else through
-        its index, or by one scan when that is cheaper."""
+        """The rows that have one of these values in column `name`: from memory, for fragments that are held there; else through
+        zones, through the column's index, or by one scan if that is cheaper."""
         return Lookup(self, name, list(dict.fromkeys(values)), columns, with_address).rows(filter)
 
     def addresses_of(self, ids: Collection[str]) -> dict[str, int]:
-        """Where the rows of these ids are, as far as there are any."""
+        """The row addresses of those ids that the table has."""
         if self.keys is not None and len(ids) <= MAX_IN_LIST:
             held, others = held_keys(self, "id")
             if not others:
@@ -223,7 +223,7 @@ class Table:
         return dict(zip(rows.column("id").to_pylist(), rows.column(ROW_ADDRESS).to_pylist(), strict=True))
 
     def looks_up_in_memory(self, name: str, columns: Sequence[str]) -> bool:
-        """Would a lookup by a key column, as things are, be answered without the store?"""
+        """Whether a lookup by a key column would currently be answered from memory alone."""
         if self.keys is None:
             return False
         for fragment in self.fragments:
@@ -244,7 +244,7 @@ class Table:
         return indexed
 
     def empty(self, columns: Sequence[str] | None = None, *, with_address: bool = False) -> pa.Table:
-        """No rows, with these columns."""
+        """An empty table with these columns."""
         return self.shape(columns, with_address).empty_table()
 
     def shape(self, columns: Sequence[str] | None, with_address: bool) -> pa.Schema:
@@ -254,7 +254,7 @@ class Table:
         return pa.schema([*fields, *([pa.field(ROW_ADDRESS, pa.uint64())] if with_address else [])])
 
     def rows_at(self, addresses: np.ndarray, columns: Sequence[str]) -> pa.Table:
-        """Rows at these addresses, in their order: from memory, for fragments that are held there; else by their places."""
+        """Rows at these addresses, in this order: from memory, for fragments that are held there; else taken by position."""
         import numpy as np
         import pyarrow as pa
 
@@ -273,7 +273,7 @@ class Table:
         return rows.take(pa.array(np.argsort(np.concatenate(order)))) if pieces else rows
 
     def values_at(self, addresses: Sequence[int], columns: Sequence[str]) -> dict[str, list[Any]]:
-        """The same of few rows, as Python values."""
+        """Like `rows_at`, for a few rows, as Python values."""
         import numpy as np
 
         owners = {fragment_of_address(address) for address in addresses}
@@ -294,7 +294,7 @@ class Table:
     def rows_in(
         self, fragment: Fragment, places: np.ndarray, addresses: np.ndarray, columns: Sequence[str]
     ) -> pa.Table:
-        """Rows of one fragment, given their places among those that live."""
+        """Rows of one fragment, by their positions among its live rows."""
         import numpy as np
         import pyarrow as pa
 
@@ -303,7 +303,7 @@ class Table:
             return keys.rows.select(list(columns)).take(pa.array(places))
         held = None
         if self.keys is not None:
-            # All of a small fragment is read as fast as one row of it.
+            # Reading a small fragment whole is as fast as reading one of its rows.
             is_small = fragment.rows <= ROWS_PER_TAKE and fragment.bytes <= BYTES_PER_TAKE
             held = self.keys.columns.hold(self, fragment, columns, ROWS_PER_TAKE, at_once=is_small)
         if held is not None:
@@ -319,7 +319,7 @@ class Table:
         return rows.drop_columns([ROW_ADDRESS]).take(pa.array(np.searchsorted(addresses_read, addresses)))
 
     def take_addresses(self, addresses: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
-        """Rows at these addresses, in the order of the table, with their addresses."""
+        """Rows at these addresses, in table order, with their addresses."""
         by_fragment: dict[int, list[int]] = {}
         for address in sorted(set(addresses)):
             by_fragment.setdefault(fragment_of_address(address), []).append(address)
@@ -335,7 +335,7 @@ class Table:
 
 
 def nested_ids(field: Any) -> list[int]:
-    """The numbers of a field and of those inside it."""
+    """The ids of a field and of the fields nested in it."""
     return [field.id(), *(id for child in field.children() for id in nested_ids(child))]
 
 
@@ -343,7 +343,7 @@ def _fragment(metadata: Any) -> Fragment:
     deletion = metadata.deletion_file
     return Fragment(
         id=metadata.id,
-        # The public `path` builds a class at every access, which is most of what a small write would cost.
+        # The public `path` builds a class at every access, which would dominate the cost of a small write.
         files=tuple(file._path for file in metadata.files),
         deletions="" if deletion is None else deletion_path(metadata.id, deletion),
         rows=metadata.physical_rows - (0 if deletion is None else deletion.num_deleted_rows),
