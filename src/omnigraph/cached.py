@@ -9,9 +9,9 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
     from functools import cached_property
 else:
 
-    class cached_property:  # the name of what it stands for
-        """That of Python 3.12. The one before takes a lock that all objects of a class share, for every value that it computes;
-        two threads may compute the same value here, and one of the two stays."""
+    class cached_property:  # named like the original
+        """As in Python 3.12. The one of Python 3.11 computes every value under a lock shared by all objects of a class; here, two
+        threads may compute the same value, and one of the results stays."""
 
         def __init__(self, compute: Any) -> None:
             self._compute = compute

@@ -1,4 +1,4 @@
-"""How long a call may take, and whether it may go on at all. Work that can be long asks from time to time."""
+"""Timeouts and cancellation of calls. Work that may take long calls `Deadline.check` from time to time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from omnigraph.errors import Cancelled, QueryTimeout, UsageError
 class Cancellation:
     """Ends a call from another thread: give it to the call, then `cancel()` it. The call raises Cancelled.
 
-    One that was cancelled stays so; it may be shared by several calls.
+    Several calls may share one. Once cancelled, it stays cancelled.
 
     >>> stop = og.Cancellation()
     >>> stop.cancel()
@@ -38,7 +38,7 @@ class Cancellation:
         return self._is_cancelled
 
     def cancel(self) -> None:
-        """End every call that this was given to, and those that it will be given to. It does not wait for them."""
+        """End every call that has this cancellation, and every later one. Does not wait for them."""
         with self._lock:
             self._is_cancelled = True
             wakes = list(self._wakes.values())
@@ -67,7 +67,7 @@ class Deadline:
         clock: Callable[[], float] = time.monotonic,
         cancellation: Cancellation | None = None,
     ) -> None:
-        """`timeout_s` from now; None never ends. The cancellation ends it at any time."""
+        """`timeout_s` from now; None means no timeout. The cancellation ends the call at any time."""
         if timeout_s is not None and not 0 < timeout_s < math.inf:
             raise UsageError(f"a timeout is a number of seconds above zero, not {timeout_s}")
         if not isinstance(cancellation, Cancellation | None):
@@ -81,11 +81,11 @@ class Deadline:
 
     @property
     def is_never(self) -> bool:
-        """Neither time nor anybody can end it."""
+        """Whether there is neither a timeout nor a cancellation."""
         return self._timeout_s is None and self._cancellation is None
 
     def remaining_s(self) -> float | None:
-        """Seconds that are left, at least 0; None without an end."""
+        """Seconds left, at least 0; None if there is no timeout."""
         return None if self._timeout_s is None else max(self._end - self._clock(), 0.0)
 
     def check(self) -> None:
@@ -95,7 +95,7 @@ class Deadline:
 
     @contextmanager
     def waking(self, wake: Callable[[], None]) -> Iterator[None]:
-        """Within the block, `wake` is called when the call is cancelled: whoever waits then looks at `check`."""
+        """Within the block, `wake` is called when the call is cancelled, to end a wait; the waiter then calls `check`."""
         if self._cancellation is None:
             yield
         else:

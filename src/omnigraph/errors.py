@@ -86,12 +86,12 @@ from typing import Any, ClassVar, Literal
 Outcome = Literal["not_committed", "unknown"]
 
 MAX_MESSAGE = 2_000
-"""A message repeats what a caller gave, and a caller may give megabytes."""
+"""In characters. A message quotes what the caller passed, which may be megabytes long."""
 MAX_SOURCE_LINE = 200
 
 
 class OmnigraphError(Exception):
-    """Something that the library refuses or cannot do: the root of every error that leaves it."""
+    """The root of every error that the library raises."""
 
     code: ClassVar[str] = "omnigraph_error"
     retry: ClassVar[bool] = False
@@ -108,11 +108,11 @@ class OmnigraphError(Exception):
         super().__init__(self.message)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Errors cross process borders (pools, Spark workers) whole, whatever their constructor takes."""
+        """Errors are pickled with all of their state (for pools and Spark workers), whatever their constructor takes."""
         return (_rebuilt, (type(self), self.args, self.__dict__))
 
     def details(self) -> dict[str, Any]:
-        """The machine-readable part, beside code and message."""
+        """The machine-readable part, in addition to code and message."""
         return {}
 
     def to_json(self) -> dict[str, Any]:
@@ -127,14 +127,14 @@ class OmnigraphError(Exception):
 
 
 def printable(text: str) -> str:
-    """Text that every stream takes, and nobody has to scroll: escaped where it has no UTF-8, cut where it is long."""
+    """The text, safe to print: what UTF-8 cannot encode is escaped, and a long text is shortened in the middle."""
     if len(text) > MAX_MESSAGE:
         text = f"{text[: MAX_MESSAGE - 500]} … {text[-500:]}"
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _json(value: object) -> Any:
-    """Details as JSON, whatever a caller gave."""
+    """Details as JSON values, whatever the caller passed."""
     match value:
         case None | bool() | int() | float():
             return value
@@ -179,10 +179,10 @@ class LanguageError(OmnigraphError):
         self.file = file
 
     def render(self) -> str:
-        """The error with its place: `file:line:column: [rule] message`, the source line, a caret, the hint."""
+        """The error with its position: `file:line:column: [rule] message`, the source line, a caret, the hint."""
         lines = [f"{self.file or '<text>'}:{self.line}:{self.column}: [{self.rule}] {self.message}"]
         if self.source_line:
-            # Of a long line, what stands around the place.
+            # Only the part of a long line around the column.
             start = max(0, self.column - MAX_SOURCE_LINE // 2) if len(self.source_line) > MAX_SOURCE_LINE else 0
             lines.append(f"  | {printable(self.source_line[start : start + MAX_SOURCE_LINE])}")
             lines.append(f"  | {' ' * max(self.column - 1 - start, 0)}^")
@@ -217,7 +217,7 @@ class ParameterError(OmnigraphError):
 
 
 class InputError(OmnigraphError):
-    """Data that may not be written. Names what it can: type, property, entity id, value, file and line."""
+    """Data that may not be written. Gives what is known of type, property, entity id, value, file and line."""
 
     def __init__(
         self,
@@ -252,7 +252,7 @@ class InputError(OmnigraphError):
 
 
 def _said(value: object) -> str:
-    """A value as text; what has no text of its own is named by its type."""
+    """A value as text, or its type if it cannot be converted."""
     try:
         return printable(str(value))
     except Exception:  # A caller's own class may raise anything.
@@ -280,7 +280,7 @@ class CardinalityViolation(InputError):
 
 
 class RejectedRecords(InputError):
-    """A load refused records. `rejects` is a bounded sample, `total` the whole number."""
+    """A load refused records. `rejects` is a bounded sample, `total` the number of all of them."""
 
     def __init__(
         self, message: str, *, rejects: Sequence[Mapping[str, Any]], total: int, hint: str | None = None
@@ -294,8 +294,8 @@ class RejectedRecords(InputError):
 
 
 class UnreadableInput(InputError):
-    """A file or data frame that cannot be read at all. `problems` is a bounded list of all of the load's, `total` their
-    number."""
+    """A file or data frame cannot be read at all. `problems` is a bounded list of those found in the load, `total` the number of
+    all of them."""
 
     def __init__(
         self,
@@ -378,11 +378,11 @@ class MissingExtra(UsageError):
     """A required package is not installed; the hint names the extra to install."""
 
 
-# ---------------------------------------------------------------- names
-
-
 class SqlRefused(UsageError):
     """The text of an SQL query is wrong, or is not one read of this graph."""
+
+
+# ---------------------------------------------------------------- names
 
 
 class NotFound(OmnigraphError):
@@ -430,9 +430,9 @@ class BranchNotMerged(OmnigraphError):
 
 
 class PolicyDenied(OmnigraphError):
-    """The policy does not let this actor do this. `branch` and `target_branch` are those that it was asked for.
+    """The policy does not let this actor do this. `branch` and `target_branch` are the ones that were asked for.
 
-    `why` is the rule that decided it, or comes nearest, for whoever may know the policy: it is no part of what is told.
+    `why` is the rule that decided, or that comes closest. It is for those who may know the policy, and is not part of the message.
     """
 
     code = "forbidden"
@@ -459,12 +459,12 @@ class PolicyDenied(OmnigraphError):
 
 
 class PolicyFailed(OmnigraphError):
-    """The policy could not be evaluated, so nothing was allowed: it has an error in this case."""
+    """The policy has an error and could not be evaluated for this request, which was therefore denied."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong with a configuration: a stable code, and the place where it is known."""
+    """One thing that is wrong with a configuration: a stable code, and the position if it is known."""
 
     code: str
     message: str
@@ -508,9 +508,9 @@ class Conflict(OmnigraphError):
 
 
 class ExpectedVersionMismatch(Conflict):
-    """A change that depends on the exact state of a table, or on the schema, met a newer state. Versions are the small numbers.
+    """A change that depends on the exact state of a table, or on the schema, met a newer state. Versions are generations of the table.
 
-    On `schema`, `reason` says what the new one does not allow, and the versions are commits along the branch.
+    For `schema`, `reason` says what the new schema does not allow, and the versions are numbers of commits on the branch.
     """
 
     def __init__(self, table_key: str, expected: int, actual: int, *, reason: str | None = None) -> None:
@@ -605,7 +605,7 @@ class SequencePassed(Conflict):
 
 
 class StagedTooLongAgo(Conflict):
-    """The write took so long that cleanup may have removed what it had staged: write again."""
+    """The write took so long that cleanup may have removed the data it had staged: write again."""
 
     retry = True
 
@@ -647,8 +647,8 @@ class ClusterConflict(Conflict):
 
 
 class MergeConflicts(Conflict):
-    """A merge found conflicts. `conflicts` has one value per conflicting entity, `schema_conflicts` one per declaration that the
-    branches' schemas contradict each other in; with those, entities were not looked at."""
+    """A merge found conflicts. `conflicts` has one value per conflicting entity, `schema_conflicts` one per declaration in which
+    the branches' schemas contradict each other; if there are any, entities were not compared."""
 
     def __init__(
         self, message: str, *, conflicts: Sequence[Any], schema_conflicts: Sequence[Any] = (), hint: str | None = None
@@ -666,8 +666,8 @@ class MergeConflicts(Conflict):
 class HistoryGap(OmnigraphError):
     """The commits asked for were removed by cleanup.
 
-    `watermark`, where it is known, is the position in the chain of `branch` below which cleanup keeps nothing but what tags
-    and other branches need. `commit_id`, where it is known, is the first commit that cannot be read.
+    `watermark`, where it is known, is the position in the chain of `branch` below which cleanup keeps only what tags and other
+    branches need. `commit_id`, where it is known, is the first commit that cannot be read.
     """
 
     def __init__(
@@ -689,13 +689,13 @@ class HistoryGap(OmnigraphError):
 
 
 Violations = Sequence[tuple[str, int, Sequence[tuple[str, str]]]]
-"""A step in words, how many entities are in its way, and the first of them: id and what is wrong."""
+"""A step in words, the number of entities that break it, and the first of them with id and reason."""
 
 
 class SchemaChangeRefused(OmnigraphError):
     """The schema cannot be changed like this: a step is not possible, or entities of the branch would break it.
 
-    `steps` are those that are never possible, `violations` those that entities are in the way of, with these entities.
+    `steps` are the steps that are never possible, `violations` those that entities of the branch prevent, with these entities.
     """
 
     def __init__(self, steps: Sequence[str], violations: Violations = ()) -> None:
@@ -743,7 +743,7 @@ class UnsupportedFormat(OmnigraphError):
 
 
 class Damaged(OmnigraphError):
-    """A stored file does not have the content that was written. `commits` are the ids that are known to need it."""
+    """A stored file does not have the content that was written. `commits` are the ids of commits that are known to need it."""
 
     def __init__(
         self,
@@ -768,7 +768,7 @@ class Damaged(OmnigraphError):
 class OutcomeUnknown(OmnigraphError):
     """The store stopped answering in the middle of a publish: the commit may or may not exist.
 
-    The commit id tells, once the store answers again.
+    Look for the commit id once the store answers again.
     """
 
     outcome = "unknown"
@@ -803,11 +803,11 @@ class Unauthorized(RequestRefused):
 
 
 class OriginRefused(RequestRefused):
-    """The request names a host that is not the server's, or comes from a page of another site."""
+    """The request names a host that is not the server's, or was sent by a page of another site."""
 
 
 class MethodNotAllowed(RequestRefused):
-    """The path is known, and takes other methods."""
+    """The path exists, but not for this method."""
 
     def __init__(self, method: str, allowed: Sequence[str]) -> None:
         super().__init__(f"{method} is not allowed here", hint=f"allowed: {', '.join(allowed)}")
@@ -815,11 +815,11 @@ class MethodNotAllowed(RequestRefused):
 
 
 class UnsupportedMediaType(RequestRefused):
-    """The body is of a content type that the route does not take."""
+    """The body has a content type that the route does not accept."""
 
 
 class LimitExceeded(RequestRefused):
-    """The request, or its answer, is larger than the server allows. `resource` says what of it."""
+    """The request, or its answer, is larger than the server allows. `resource` says in which respect."""
 
     def __init__(self, message: str, *, resource: str, limit: int, actual: int, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -844,13 +844,13 @@ class ServerStopping(RequestRefused):
 
 
 class ServerUnavailable(OmnigraphError):
-    """A server did not answer, or not as an OmniGraph server does. What was asked for may have been done, if it was sent."""
+    """A server did not answer, or not as an OmniGraph server does. If the request was sent, it may have been carried out."""
 
     retry = True
     outcome = "unknown"
 
     def __init__(self, message: str, *, is_sent: bool = True) -> None:
-        super().__init__(message, hint="see that the address is right and that the server runs")
+        super().__init__(message, hint="check the address, and that the server is running")
         self.is_sent = is_sent
 
     def details(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Packages that only some things need: `pip install omnigraph` leaves them out, an extra brings each."""
+"""Optional packages: `pip install omnigraph` leaves them out, and each comes with an extra."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from omnigraph.errors import MissingExtra
 
 
 def load_extra(package: str, purpose: str, *, extra: str | None = None) -> Any:
-    """The package, imported. MissingExtra when it is not installed: the extra that brings it has its name, unless it is said."""
+    """Import a package. MissingExtra if it is not installed; `extra` is the extra that installs it, by default one of the same
+    name."""
     try:
         return import_module(package)
     except ModuleNotFoundError as error:

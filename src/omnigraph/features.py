@@ -1,7 +1,8 @@
-"""What a stored object may require of its reader and writer, by name.
+"""The features of the format, by name, that a stored object may require of its readers and writers.
 
 Every object lists the features that are needed to read it; a chain entry also lists those that are needed to add to what it
-describes. Whoever lacks one refuses, and says which. What an old reader may safely ignore is an optional field, not a feature.
+describes. A program that lacks one refuses, and says which. What an old reader may safely ignore is an optional field, not a
+feature.
 """
 
 from __future__ import annotations
@@ -12,26 +13,26 @@ from omnigraph.errors import UnsupportedFormat
 
 FORMAT = 1
 BASE = f"format-{FORMAT}"
-"""The layout of `docs/format.md`, as far as no other feature is named there."""
+"""Everything in `docs/format.md` for which no other feature is named there."""
 
 WRITE_KEYS = "write-keys"
-"""Commits may carry write keys: a writer that does not look for them would commit a repeated write again."""
+"""Commits may carry write keys: a writer without this feature would commit a repeated write again."""
 EVOLVED = "evolved-schema"
-"""A schema that was changed: it says where the values of a property are stored, and tables may have other columns too."""
+"""A schema that was changed: it says where the values of a property are stored, and tables may have more columns than it names."""
 
 HARD_DROPS = "hard-drops"
-"""A schema that says what was dropped for good: whoever does not know that would read it, or forget to say it."""
+"""A schema that lists what was dropped for good: a program without this feature would read those values, or lose the list."""
 
 FENCES = "fences"
-"""Entries without commits in the middle of a chain (`history.retention`): whoever looks for a commit by counting entries would
-look in the wrong place."""
+"""Entries without commits in the middle of a chain (`history.retention`): a reader that finds commits by counting entries would
+find the wrong ones."""
 
 PROVISIONAL_PLANS = "provisional-plans"
-"""Prepared plans whose writer has not made sure yet that what they name is there: whoever published one might publish nothing."""
+"""Prepared plans whose writer has not checked yet that the files they name exist: a program without this feature might publish
+one without its data."""
 
 INLINE_ROWS = "inline-rows"
-"""Tables whose newest rows stand in the commit object itself, on top of a stored version: whoever reads the version alone lacks
-them."""
+"""Tables whose newest rows are in the entry itself, on top of a stored version: a reader of the version alone would miss them."""
 
 KNOWN = frozenset({BASE, WRITE_KEYS, EVOLVED, HARD_DROPS, FENCES, PROVISIONAL_PLANS, INLINE_ROWS})
 

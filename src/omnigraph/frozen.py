@@ -13,13 +13,14 @@ from typing import Any, ClassVar, dataclass_transform
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Frozen:
-    """A subclass is a dataclass: values of its fields are set once, equal fields make equal values of one class, and hashes follow."""
+    """A subclass is a dataclass: its fields are set once; values of the same class are equal, with equal hashes, if their fields
+    are."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     _compared: ClassVar[Any]
 
     def __init_subclass__(cls) -> None:
-        if cls.__doc__ is None:  # or else a signature would be made for it
+        if cls.__doc__ is None:  # otherwise dataclass() would compute a signature for it
             cls.__doc__ = cls.__name__
         dataclass(repr=False, eq=False)(cls)
         compared = [name for name, known in cls.__dataclass_fields__.items() if known.compare]

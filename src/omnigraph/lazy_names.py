@@ -1,4 +1,4 @@
-"""Names of a package whose modules are loaded when a name is first asked for."""
+"""Packages whose modules are imported when one of their names is first used."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from importlib import import_module
 
 
 def names_of(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
-    """The `__getattr__` of a package: `homes` has the names that come from each module, and under the package itself its modules."""
+    """The `__getattr__` of a package. `homes` has the names that come from each module and, under the package's own name, its
+    modules."""
     home_of = {name: home for home, names in homes.items() for name in names}
 
     def find(name: str) -> object:
@@ -16,7 +17,7 @@ def names_of(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str]
         if home is None:
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
         value = import_module(f"{package}.{name}") if home == package else getattr(import_module(home), name)
-        setattr(sys.modules[package], name, value)  # not asked for here again
+        setattr(sys.modules[package], name, value)  # so that this is called once per name
         return value
 
     return find

@@ -1,4 +1,4 @@
-"""Results that are remembered while they are used."""
+"""A small cache of recent results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Value = TypeVar("Value")
 
 
 class Remembered(Generic[Value]):
-    """The results that were used last, by key. What raises is not remembered. Thread-safe."""
+    """The results that were used last, by key. A call that raises is not cached. Thread-safe."""
 
     def __init__(self, size: int) -> None:
         self._size = size

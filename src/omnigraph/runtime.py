@@ -1,6 +1,6 @@
-"""What the graphs of a process may share: one cache, with one budget, of what is derived from immutable versions.
+"""A cache that the graphs of a process may share, with one budget, of data derived from immutable versions.
 
-Every graph that is opened has a runtime: one of its own, or one that several graphs were given.
+Every open graph has a runtime: its own, or one that it shares with other graphs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Value = TypeVar("Value", bound=Sized)
 
 
 class ByteCache:
-    """Holds values up to a number of bytes in all. What is larger than that by itself is not kept."""
+    """Holds values of up to `capacity` bytes in total; the least recently used go first. A value larger than that is not held."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -43,7 +43,7 @@ class ByteCache:
         return self._bytes
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """The value for a key; made once, even when several threads ask at the same time."""
+        """The value for a key, which `make` computes if it is not held: once, even if several threads ask at the same time."""
         held = self.find(key)
         if held is not None:
             return held  # type: ignore[no-any-return]  # values are stored under keys of their own kind
@@ -62,7 +62,7 @@ class ByteCache:
                 self._building.pop(key, None)
 
     def find(self, key: Hashable) -> Any:
-        """The value, if it is held."""
+        """The value, or None if it is not held."""
         with self._lock:
             held = self._values.get(key)
             if held is None:
@@ -71,7 +71,7 @@ class ByteCache:
             return held[0]
 
     def put(self, key: Hashable, value: Sized) -> None:
-        """Hold a value; the one that is held already stays."""
+        """Hold a value, unless one is held for the key already."""
         size = value.nbytes
         with self._lock:
             if size > self.capacity or key in self._values:
@@ -83,7 +83,7 @@ class ByteCache:
                 self._bytes -= dropped
 
     def replace(self, key: Hashable, value: Sized) -> None:
-        """Hold a value in place of the one that is held."""
+        """Hold a value in place of the one held for the key, if any."""
         with self._lock:
             held = self._values.pop(key, None)
             self._bytes -= 0 if held is None else held[1]
@@ -95,11 +95,11 @@ class ByteCache:
                 self._bytes -= self._values.pop(key)[1]
 
     def forget(self, root: str) -> None:
-        """Drop what belongs to one graph. The second member of every key is the address that it belongs to."""
+        """Drop all values of one graph. The second member of a key is the address that the value belongs to."""
         self.drop(lambda key: _is_below(key, root))
 
     def held(self, root: str) -> int:
-        """How many bytes belong to one graph."""
+        """How many bytes are held for one graph."""
         with self._lock:
             return sum(size for key, (_, size) in self._values.items() if _is_below(key, root))
 
@@ -115,10 +115,10 @@ def _is_below(key: Hashable, root: str) -> bool:
 
 
 class Runtime:
-    """Memory that graphs share. Without one, a graph that is opened has a runtime of its own.
+    """Memory that graphs share. A graph that is opened without one has its own.
 
     `memory` limits what is cached in total: adjacency, key columns, columns in frequent use, statistics of texts. What was used
-    least recently is dropped first, and read again when it is needed: answers do not depend on it.
+    least recently is dropped first, and read again when it is needed; answers stay the same.
 
     >>> runtime = og.Runtime(memory="256MiB")
     >>> with og.open("./people", runtime=runtime) as people:
@@ -132,7 +132,7 @@ class Runtime:
 
     @property
     def held_bytes(self) -> int:
-        """What is held now."""
+        """How many bytes are cached now."""
         return self.cache.nbytes
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ def session(master: str | None = None, memory: str | None = None, app_name: str 
     """The active Spark session, or a new one with settings that suit the work, in which the data source is registered.
 
     SPARK_REMOTE or `sc://` connects, another `master` names a cluster, spark-submit's own settings are kept, and otherwise Spark runs on
-    this machine's cores. `memory` is for the JVM on this machine ("4g"); the work on rows happens beside it, in Python.
+    this machine's cores. `memory` is for the JVM on this machine ("4g"); rows are processed outside it, in Python.
     """
     from omnigraph.pipeline.spark.session import spark_session
 
@@ -28,7 +28,7 @@ def session(master: str | None = None, memory: str | None = None, app_name: str 
 
 
 def register(spark: SparkSession) -> None:
-    """Make the data source "omnigraph" known to a session. Relative paths of graphs start in the folder of now."""
+    """Register the data source "omnigraph" in a session. Relative paths of graphs start at the current working directory."""
     from omnigraph.pipeline.spark.source import register
 
     register(spark)

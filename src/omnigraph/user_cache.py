@@ -1,4 +1,5 @@
-"""The user's own cache folder, for what can be made again. Programs and pickles are read from it, so nobody else may write there."""
+"""The user's cache folder, for files that can be made again. Programs and pickles are read from it, so no other user may write
+there."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from pathlib import Path
 
 
 def user_cache() -> Path | None:
-    """The folder, made when it is missing; None when there can be none that is a real folder of this user's alone."""
+    """The folder, made if it is missing; None if it cannot be made, or is not a real folder that belongs to this user alone."""
     root = os.environ.get("XDG_CACHE_HOME")
     try:
         folder = (Path(root) if root else Path.home() / ".cache") / "omnigraph"
@@ -24,7 +25,7 @@ def user_cache() -> Path | None:
 
 
 def is_own_file(path: Path) -> bool:
-    """Whether it is a regular file that this user made, not one that somebody put there while the folder was open."""
+    """Whether it is a regular file of this user, not one that another user put there while the folder was open to others."""
     try:
         status = path.lstat()
     except OSError:

@@ -1,3 +1,3 @@
-"""The version of the package and of the code."""
+"""The version of the package."""
 
 VERSION = "0.1.0"

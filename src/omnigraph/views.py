@@ -32,7 +32,7 @@ DIAGNOSED_BYTES = 1 << 30
 
 
 class View:
-    """One immutable state of the graph. Tables open when they are first asked for."""
+    """One immutable state of the graph. A table is opened when it is first used."""
 
     def __init__(self, repository: Repository, snapshot: Snapshot) -> None:
         self.repository = repository
@@ -55,7 +55,7 @@ class View:
         return 0 if state is None else state.rows
 
     def table(self, key: str) -> Table | None:
-        """None: no row of this type was ever written."""
+        """The table of a type, or None if no row of it was ever written."""
         table = self._tables.get(key)
         if table is None:
             table = self._open(key)
@@ -80,7 +80,7 @@ class View:
             raise self.repository.explained(damage, self.snapshot.commit) from damage
 
     def table_in_commits(self, key: str) -> Table | None:
-        """The same, but not opened yet as long as only rows that stand in commits are asked for."""
+        """Like `table`, but the stored version is opened only once more than inline rows is asked for."""
         state = self.state(key)
         if state is None or not state.inline:
             return self.table(key)
@@ -93,7 +93,7 @@ class View:
         return self.repository.layout(self.snapshot.schema, key)
 
     def staged(self, key: str, path: str, version: int) -> Table:
-        """A version of a type's table that was staged and is in no commit yet."""
+        """A version of a type's table that is staged but not committed."""
         return self.repository.tables.open(path, version, layout=self.layout(key))
 
     def schema(self, key: str) -> pa.Schema:
@@ -105,14 +105,14 @@ class View:
         return table_path(self.entity(key)) if state is None else state.path
 
     def table_or_new(self, key: str) -> Table:
-        """The table to write on; its empty first version when it has no rows yet."""
+        """The table to write to, or its empty first version if none was ever written."""
         return self.table(key) or self.repository.tables.create_as(self.path(key), self.layout(key))
 
 
 class Repository:
     """The parts of an opened graph: bytes, rows and commits. Thread-safe.
 
-    What is about rows is loaded by whoever asks for rows: whoever looks at commits waits for none of it.
+    The table engine is loaded when rows are first used, so that reading commits does not wait for it.
     """
 
     def __init__(self, store: Store, history: History, open_tables: Callable[[], Tables]) -> None:
@@ -120,11 +120,11 @@ class Repository:
         self.history = history
         self._open_tables = open_tables
         self.embedding: EmbeddingSettings | None = None
-        """How texts are embedded; None: as the environment says."""
+        """How texts are embedded; None means the settings of the environment."""
         self._catalogs: dict[str, Catalog] = {}
         self._layouts: dict[tuple[str, str], Layout] = {}
         self._uses: OrderedDict[TableState, Commit] = OrderedDict()
-        """Tables that were opened last, and a commit that has each of them."""
+        """The tables that were opened last, each with a commit that has it."""
         self._lock = threading.Lock()
 
     @classmethod
@@ -158,13 +158,13 @@ class Repository:
         return self._open_tables()
 
     def filling(self) -> Filling:
-        """What makes vectors of texts."""
+        """Computes the vectors of texts."""
         from omnigraph.embedding import EmbeddingSettings, Filling
 
         return Filling(self.embedding or EmbeddingSettings.of(os.environ))
 
     def close(self) -> None:
-        """Forget what is held of this graph in memory. Whoever reads it again reads it from storage."""
+        """Drop what is cached of this graph in memory. Later reads go to storage."""
         if "tables" in vars(self):
             self.tables.runtime.cache.forget(self.tables.root)
 
@@ -180,7 +180,7 @@ class Repository:
         return known
 
     def hold_catalog(self, catalog: Catalog) -> str:
-        """The hash of a schema that need not be stored: this repository has views under it all the same."""
+        """Keep a schema in memory, whether it is stored or not, so that views can use it; its hash."""
         digest = hashlib.sha256(encode_catalog(catalog)).hexdigest()
         with self._lock:
             self._catalogs.setdefault(digest, catalog)
@@ -206,7 +206,7 @@ class Repository:
                 self._uses.popitem(last=False)
 
     def explained(self, damage: Damaged, commit: Commit) -> Damaged | HistoryGap:
-        """Why a file of a commit is not there, or not as it should be: cleanup has removed the commit, or else it is damaged."""
+        """Why a file of a commit is missing or wrong: HistoryGap if cleanup has removed the commit, otherwise Damaged."""
         ref, chain = commit.ref, self.history.chain
         floor = chain.floor(ref.branch)
         if floor > ref.position and chain.find(ref.branch, ref.position) is None:
@@ -214,7 +214,8 @@ class Repository:
         return _of_commit(damage, commit)
 
     def damage(self) -> Damaged | HistoryGap | None:
-        """A damaged file of a table that was opened lately, if there is one; the content of that many bytes is looked at."""
+        """A damaged file of a recently opened table, if there is one. Reads the content of up to DIAGNOSED_BYTES of data files
+        per table."""
         with self._lock:
             uses = list(reversed(self._uses.items()))
         for state, commit in uses:
@@ -223,14 +224,14 @@ class Repository:
         return None
 
     def files_of(self, state: TableState) -> TableFiles:
-        """Every file that a read of a table needs; Damaged when its manifest cannot be read."""
+        """Every file that a read of a table needs. Damaged if its manifest cannot be read."""
         return self.tables.files(state.path, state.version, state.digest)
 
     def view(self, snapshot: Snapshot) -> View:
         return View(self, snapshot)
 
     def assumed_head(self, branch: str) -> tuple[Entry, View] | None:
-        """The head of a branch as it was seen last, without a request; None if that is too long ago, or it was deleted."""
+        """The head of a branch as last seen, without a request; None if that is too long ago, or the branch was deleted."""
         cached = self.history.chain.cached_head(branch)
         return None if cached is None or not cached[0].alive else (cached[0], self.view(cached[0].head))
 
@@ -240,7 +241,7 @@ class Repository:
         return entry, self.view(entry.head)
 
     def resolve(self, revision: str, as_of: str | dt.datetime | None = None) -> View:
-        """The state that a revision names, or that its branch had at a time."""
+        """The state that a revision names or, with `as_of`, that its branch had at that time."""
         return self.view(self.history.revisions.resolve(revision, as_of))
 
 
@@ -270,5 +271,5 @@ def table_path(entity: EntityType) -> str:
 
 
 def new_table_id(_table_key: str) -> str:
-    """A folder suffix for a type of a graph's first schema: nothing that was at this place before has it."""
+    """A random folder suffix for a type of a graph's first schema, so that no table that was there before has the same folder."""
     return new_ulid()[-10:].lower()

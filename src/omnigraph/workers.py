@@ -1,7 +1,7 @@
-"""Where tasks are done: in this process, one after the other, or by Spark's workers, many at once.
+"""Where tasks run: in this process, one after the other, or on Spark's workers, many at once.
 
 A task is a module-level function and one value that can be pickled: a chunk of rows to compare, fragments to write again, an
-index to build. Anything that maps functions over tasks (the pipeline's runners do) can do the work.
+index to build. Anything that maps functions over tasks, like the pipeline's runners, can run them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 Piece = tuple[int, int, bytes]
-"""Bucket, number of its source, and data that travels."""
+"""The bucket, the number of the source, and the data."""
 Join = Callable[[int, Iterable[tuple[int, Any]]], Result]
-"""What is done with a bucket and its pieces: number of the source, and data as something like bytes."""
+"""Combines the pieces of a bucket: each is the number of its source and its data, as a bytes-like object."""
 
 
 class Workers(Protocol):
@@ -42,16 +42,16 @@ class ExchangingWorkers(Workers, Protocol):
         buckets: int,
         join: Join[Result],
     ) -> Iterator[Result]:
-        """Every task gives pieces; all pieces of a bucket come together. The result of each bucket that has any, in the order of the
-        buckets and one at a time: this process never holds all of them."""
+        """Cut every task into pieces and join all pieces of each bucket. Yields the results of the buckets that have any, in the
+        order of the buckets and one at a time, so that this process never holds all of them."""
 
 
 Watch = Callable[[str, int, int], None]
-"""Is told the stage, how many of its tasks are done, and how many there are."""
+"""Called with a stage, how many of its tasks are done, and how many there are."""
 
 
 class InProcess:
-    """In this process and thread."""
+    """Runs tasks in this process and thread."""
 
     def __init__(self, watch: Watch | None = None) -> None:
         self._watch = watch or (lambda _stage, _done, _tasks: None)
@@ -72,7 +72,7 @@ class InProcess:
         buckets: int,
         join: Join[Result],
     ) -> Iterator[Result]:
-        """A bucket is joined when its result is asked for."""
+        """A bucket is joined when its result is consumed."""
         with ExchangeFiles() as files:
             self.map(stage, lambda task: files.put(cut(task)), tasks)
             for bucket in files.buckets():
@@ -83,7 +83,7 @@ IN_PROCESS = InProcess()
 
 
 class OnSpark:
-    """Several tasks go to Spark's workers; a single one is done in this process before they would have started."""
+    """Runs several tasks on Spark's workers; a single one runs in this process, which takes less time than to start them."""
 
     def __init__(self, runner: ExchangingWorkers) -> None:
         self.runner = runner
@@ -107,7 +107,7 @@ _PIECE = struct.Struct("<iq")
 
 
 class ExchangeFiles:
-    """The pieces of an exchange in files of this machine, one for each bucket, which are gone afterwards."""
+    """The pieces of an exchange in temporary files of this machine, one per bucket."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="omnigraph-")
@@ -120,14 +120,14 @@ class ExchangeFiles:
         self._folder.cleanup()
 
     def put(self, pieces: Iterable[Piece]) -> None:
-        """From any thread."""
+        """Add pieces. Thread-safe."""
         for bucket, source, data in pieces:
             with self._lock, _typed_writes(self._folder.name), self._path(bucket).open("ab") as file:
                 file.write(_PIECE.pack(source, len(data)))
                 file.write(data)
 
     def buckets(self) -> list[int]:
-        """Those that have a piece, in order."""
+        """The buckets that have a piece, in order."""
         return sorted(int(path.name) for path in Path(self._folder.name).iterdir())
 
     def pieces(self, bucket: int) -> Iterator[tuple[int, bytes]]:
@@ -149,7 +149,7 @@ def _typed_writes(folder: str) -> Iterator[None]:
 
 
 def packed(rows: pa.Table) -> bytes:
-    """Rows as data of a piece."""
+    """Rows as bytes, in Arrow's stream format."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()

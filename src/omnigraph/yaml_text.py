@@ -1,4 +1,4 @@
-"""YAML files that people write, read with the place of every value: no duplicate keys, no aliases, nothing but plain values."""
+"""YAML files that people write, with the position of every value: no duplicate keys, no aliases, plain values only."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Diagnostics:
         self.problems.append(Problem(code, message, self.file, line, column))
 
     def raise_any(self) -> None:
-        """ConfigurationError when something was found."""
+        """Raises ConfigurationError if any problem was found."""
         if self.problems:
             raise ConfigurationError(self.problems)
 
 
 @dataclass(frozen=True)
 class Node:
-    """A value and where it stands. A mapping's value is a dict of nodes by key, a list's a tuple of nodes."""
+    """A value and its position. The value of a mapping is a dict of nodes by key, that of a list a tuple of nodes."""
 
     value: Any
     line: int
@@ -59,7 +59,7 @@ class Node:
         return self.value if isinstance(self.value, tuple) else ()
 
     def plain(self) -> Any:
-        """The value without places."""
+        """The value without positions."""
         match self.value:
             case dict():
                 return {key: node.plain() for key, node in self.value.items()}
@@ -69,7 +69,7 @@ class Node:
 
 
 def read_yaml(path: Path, diagnostics: Diagnostics, *, missing: str, invalid: str, duplicate: str) -> Node | None:
-    """The file's document; None, with the problem noted under one of the three codes, when there is none."""
+    """The document of a file; None if it cannot be read, with the problem added under one of the three codes."""
     try:
         data = path.read_bytes()
         text = data.decode()
@@ -83,7 +83,7 @@ def read_yaml(path: Path, diagnostics: Diagnostics, *, missing: str, invalid: st
 
 
 def parse_yaml(text: str, diagnostics: Diagnostics, *, invalid: str, duplicate: str) -> Node | None:
-    """The same of a text."""
+    """The document of a text; None if it is not valid, with the problem added."""
     import yaml
 
     if len(text) > MAX_BYTES:
@@ -141,7 +141,7 @@ def _node(raw: Any, diagnostics: Diagnostics, invalid: str, duplicate: str) -> N
 
 
 def _scalar(raw: Any) -> str | int | bool | None:
-    """Texts, whole numbers, truth values and nothing; whatever else YAML knows (dates, fractions) stays the text it is."""
+    """Text, integers, booleans and null; whatever else YAML knows (dates, fractions) stays text."""
     match raw.tag.rpartition(":")[2]:
         case "int":
             return int(raw.value) if raw.value.lstrip("+-").isdigit() else str(raw.value)
@@ -153,6 +153,6 @@ def _scalar(raw: Any) -> str | int | bool | None:
 
 
 def unknown_keys(node: Node, known: Iterator[str] | frozenset[str]) -> list[tuple[str, Node]]:
-    """The keys that a mapping may not have."""
+    """The keys of a mapping that are not known, with their values."""
     allowed = set(known)
     return [(key, value) for key, value in node.keys().items() if key not in allowed]

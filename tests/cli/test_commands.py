@@ -78,7 +78,7 @@ def test_a_clone_is_pushed_to_and_pulled_from(run_cli: RunCli) -> None:
     run_cli(["optimize", "--store", "copy"])
     run_cli(["branch", "create", "theirs", "--store", "copy"])
     refused = run_cli(["push", "people", "theirs", "--store", "copy"])
-    assert (refused.code, "stands on commit" in refused.err, "hint: bring 'main' there first" in refused.err) == (
+    assert (refused.code, "builds on commit" in refused.err, "hint: bring 'main' there first" in refused.err) == (
         1,
         True,
         True,

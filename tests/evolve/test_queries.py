@@ -43,7 +43,7 @@ def test_queries_that_a_change_breaks_are_named(g: og.Graph, tmp_path: Path) -> 
     assert "nick" in broken.error
     renamed = [(each.file, each.query) for each in g.broken_queries(AFTER, tmp_path / "q")]
     assert renamed == [("a.gq", "names"), ("more/b.gq", "nicks"), ("more/b.gq", "pairs")]
-    with pytest.raises(UsageError, match="is not there"):
+    with pytest.raises(UsageError, match="does not exist"):
         g.broken_queries(AFTER, tmp_path / "missing")
 
 

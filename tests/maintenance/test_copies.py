@@ -370,7 +370,7 @@ def test_a_branch_that_was_made_again_is_another_one(origin: og.Graph) -> None:
     copy.branches.delete("review", force=True)
     copy.branches.create("review")
     add(copy, "again", branch="review")
-    with pytest.raises(NotFastForward, match="deleted and made again"):
+    with pytest.raises(NotFastForward, match="deleted and created again"):
         copy.push(origin.uri, "review")
     origin.branches.delete("review", force=True)
     copy.push(origin.uri, "review")

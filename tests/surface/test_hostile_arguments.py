@@ -229,7 +229,10 @@ def test_only_our_errors_leave_a_value(graph: og.Graph, value: Any) -> None:
         (lambda g: g.query(READ, [1]), "'params' must be a mapping by names, got list"),
         (lambda g: g.commits(limit="9"), "'limit' must be an integer, got str"),
         (lambda g: g.commits(limit=2**70), "'limit' is beyond 64 bits"),
-        (lambda g: g.commit("a\ud800"), "'revision' has no UTF-8: character 2 is half of a surrogate pair"),
+        (
+            lambda g: g.commit("a\ud800"),
+            "'revision' cannot be encoded in UTF-8: character 2 is half of a surrogate pair",
+        ),
         (lambda g: g.diff("main~1", "main", types="Person"), "'types' must be a list of texts, got str"),
         (lambda g: g.diff("main~1", "main", types=[7]), "'types' must be a list of texts, got int in it"),
         (lambda g: g.branches.delete("side", force="no"), "'force' must be True or False, got str"),

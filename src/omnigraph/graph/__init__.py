@@ -1,4 +1,4 @@
-"""The front door: init, open, and everything one can do with a graph."""
+"""The public interface: init, open, and everything one can do with a graph."""
 
 from omnigraph.graph.branches import Branch, GraphBranches
 from omnigraph.graph.checks import lint, lint_schema

@@ -1,4 +1,4 @@
-"""What every public method asks of the policy before it does anything: one table a public class, method by method."""
+"""The permissions that public methods ask the policy for before they do anything: one table per public class."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Caller:
-    """On whose behalf a graph is used, and the gate that is asked. Without an actor of its own, each call names one."""
+    """The actor who uses a graph, and the gate that is asked. If `actor` is None, each call names one."""
 
     gate: Gate | None
     actor: str | None
     query: str | None = None
-    """The stored query through which everything is done."""
+    """The stored query that all calls are part of."""
 
     def named(self, actor: str, query: str | None) -> Caller:
-        """The same, bound to an actor, and to a stored query."""
+        """This caller, bound to an actor and perhaps to a stored query. UsageError if it has an actor already."""
         if self.actor is not None:
             raise UsageError(
                 f"this graph is used as '{self.actor}' already", hint="call as_ on the graph that was opened"
@@ -36,13 +36,13 @@ class Caller:
         return Caller(self.gate, actor, query)
 
     def acting(self, actor: str | None) -> str | None:
-        """Who acts in a call that names an actor, or None."""
+        """The actor of a call with this `actor` argument. UsageError if the caller has another one."""
         if actor is not None and self.actor is not None and actor != self.actor:
             raise UsageError(f"this graph is used as '{self.actor}', not as '{actor}'", hint="leave actor= out")
         return self.actor if actor is None else actor
 
     def ask(self, ask: Ask, actor: str | None = None) -> None:
-        """PolicyDenied unless the actor may do this. A caller without a name may do nothing."""
+        """PolicyDenied unless the actor may do this. Without an actor, nothing is allowed."""
         who = self.acting(actor)
         if self.gate is None:
             return
@@ -51,7 +51,8 @@ class Caller:
         self.gate.check(who, ask if self.query is None else replace(ask, query=self.query))
 
     def admit(self, asks: Asks, target: Any, arguments: dict[str, Any]) -> None:
-        """Ask for a call; `arguments` are all of its arguments, and are changed to those that were allowed."""
+        """Ask for everything that a call needs. `arguments` are all of its arguments; they are replaced by those that were
+        allowed."""
         actor = None
         if "actor" in arguments and asks not in (free, commits_asks):
             actor = arguments["actor"] = self.acting(arguments["actor"])
@@ -68,14 +69,15 @@ class MethodCall:
     arguments: dict[str, Any]
 
     def branch(self, name: str = "branch") -> str:
-        """The branch that an argument names. Spaces around it do not make it another one."""
+        """The branch that an argument names, without surrounding spaces."""
         value: str = self.arguments[name]
         return value.strip()
 
     def owner(self, name: str = "revision") -> str:
-        """The branch that owns the commit of a revision; from here on the revision is that commit.
+        """The branch that owns the commit of a revision. The argument becomes that commit, so that the call reads what was
+        allowed.
 
-        A revision that names no commit is asked for as if it were a branch, so that nobody learns from the refusal what is there.
+        A revision that names no commit is treated as the name of a branch, so that a refusal does not reveal what exists.
         """
         revision, as_of = self.arguments[name], self.arguments.get("as_of") if name == "revision" else None
         if revision == MAIN and as_of is None:
@@ -100,7 +102,7 @@ Asks = Callable[[MethodCall], Iterator[Ask]]
 
 
 def free(call: MethodCall) -> Iterator[Ask]:
-    """Nothing of the graph's content is read or changed."""
+    """For methods that neither read nor change the graph's content."""
     return iter(())
 
 
@@ -123,7 +125,7 @@ def _branch(action: Action, name: str = "branch") -> Asks:
 
 
 NO_TYPES: frozenset[str] = frozenset()
-"""A change that touches no type yet: each of its statements asks for its own."""
+"""For a change whose types are not known yet: each of its statements asks for its own."""
 
 
 def _main(action: Action) -> Asks:
@@ -139,7 +141,7 @@ def _graph(action: Action) -> Asks:
 
 
 def _own_branch(action: Action) -> Asks:
-    """Of a transaction."""
+    """Asks for the branch of a transaction."""
     types = NO_TYPES if action == "change" else None
     return lambda call: iter([Ask(action, branch=call.target.branch, types=types)])
 
@@ -150,14 +152,14 @@ def _statement(call: MethodCall) -> Iterator[Ask]:
 
 
 def _deletion(call: MethodCall) -> Iterator[Ask]:
-    """A node goes with its edges."""
+    """A node is deleted with its edges, so their types are asked for too."""
     type_name: str = call.arguments["type_name"]
     edges = call.target._writes.view.catalog.edges_of(type_name)
     yield Ask("change", branch=call.target.branch, types=frozenset([type_name, *(edge.name for edge in edges)]))
 
 
 def touched(plan: MutationPlan) -> frozenset[str]:
-    """The types that a mutation writes to; those of the edges that go with a node are among them."""
+    """The types that a mutation writes to, including those of edges that are deleted with a node."""
     return frozenset(table_key.partition(":")[2] for table_key in plan.writes)
 
 
@@ -170,7 +172,7 @@ def _load(call: MethodCall) -> Iterator[Ask]:
 
 
 def _embed(call: MethodCall) -> Iterator[Ask]:
-    """Vectors are changes of the types that have them."""
+    """Filling in vectors changes the types that declare them."""
     branch, types = call.branch(), call.types
     if types is None and _exists(call.target._repository, branch):
         nodes = call.target._repository.head(branch)[1].catalog.nodes.values()
@@ -204,7 +206,7 @@ def _merge(call: MethodCall) -> Iterator[Ask]:
 
 
 def _revert(call: MethodCall) -> Iterator[Ask]:
-    """As a merge into the branch: it publishes changes of any type."""
+    """Asked for like a merge into the branch, since it publishes changes of any type."""
     yield Ask("branch_merge", branch=call.owner("commit"), target_branch=call.branch())
 
 
@@ -226,7 +228,7 @@ def _delete_tag(call: MethodCall) -> Iterator[Ask]:
 
 
 commits_asks = _revisions("read", "revision")
-"""`commits(actor=)` chooses commits; it does not say who asks."""
+"""The `actor` of `commits` filters commits; it is not the caller."""
 
 GRAPH: Mapping[str, Asks] = {
     **dict.fromkeys(["close", "as_", "uri", "id", "branches", "tags", "recovery"], free),
@@ -278,7 +280,7 @@ BRANCHES: Mapping[str, Asks] = {
 TAGS: Mapping[str, Asks] = {"create": _create_tag, "delete": _delete_tag, "list": _main("read")}
 RECOVERY: Mapping[str, Asks] = dict.fromkeys(["list", "resume", "discard"], _graph("admin"))
 FRAMES: Mapping[str, Asks] = {"table": free, "algorithms": free, "diff": _revisions("read", "a", "b")}
-"""Whoever has the tables of a snapshot was asked for it."""
+"""The policy was asked when these tables were made."""
 ALGORITHMS: Mapping[str, Asks] = dict.fromkeys(
     ["pagerank", "connected_components", "label_propagation", "shortest_paths", "triangle_count"], free
 )
@@ -292,7 +294,7 @@ TRANSACTION: Mapping[str, Asks] = {
 
 
 def asking(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method, with the policy asked at its head if there is one. Its object has a `_caller` (or None) and `_asks`."""
+    """The method, which asks the policy first if its object has a `_caller`; `_asks` of the object says for what."""
     name, signature = method.__name__, functools.cache(lambda: inspect.signature(method))
 
     @functools.wraps(method)
@@ -308,7 +310,7 @@ def asking(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def asking_property(name: str, member: property) -> property:
-    """The same of a property."""
+    """Like `asking`, for a property."""
     get = member.fget
     assert get is not None
 

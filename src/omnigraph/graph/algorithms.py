@@ -40,8 +40,8 @@ class GraphAlgorithms:
     def pagerank(
         self, edge: str, *, weight: str | None = None, damping: float = 0.85, tolerance: float = 1e-8
     ) -> AlgorithmResult:
-        """`rank`: how often somebody is at a node who follows edges, in proportion to `weight`, and with probability 1 - `damping`,
-        or where no edge leads on, jumps to any node. Ranks sum to 1, and their errors to at most `tolerance`.
+        """`rank`: how often a random walk visits each node. It follows edges in proportion to `weight`; with probability 1 -
+        `damping`, and where no edge leads on, it jumps to any node. Ranks sum to 1, and their errors to at most `tolerance`.
 
         >>> ranks = algorithms.pagerank("Knows")
         >>> assert ranks.to_pandas().sort_values("rank").iloc[-1]["id"] == "Cy"
@@ -51,7 +51,7 @@ class GraphAlgorithms:
         return self._run(PageRank(damping, tolerance), edge, weight)
 
     def connected_components(self, edge: str) -> AlgorithmResult:
-        """`component`: the smallest id among the nodes that edges connect to a node, whatever their direction.
+        """`component`: the smallest id among the nodes that a node is connected to, ignoring the direction of edges.
 
         >>> assert "Ada" in set(algorithms.connected_components("Knows").to_pandas()["component"])
         """
@@ -61,7 +61,7 @@ class GraphAlgorithms:
 
     def label_propagation(self, edge: str, *, weight: str | None = None, rounds: int = 10) -> AlgorithmResult:
         """`label`: the id of a node that represents a community. In each of `rounds` every node takes the label that most of its
-        neighbours have, or whose edges weigh most. Nothing is random: see the guide for what decides.
+        neighbours have, or the one with the largest sum of weights. Nothing is random: see the guide for how ties are broken.
 
         >>> assert len(algorithms.label_propagation("Knows", rounds=3)) == len(ranks)
         """
@@ -71,7 +71,7 @@ class GraphAlgorithms:
 
     def shortest_paths(self, edge: str, sources: Sequence[str], *, weight: str | None = None) -> AlgorithmResult:
         """`distance` from the nearest of `sources` (ids), along the direction of edges: hops, or the least sum of weights. Null
-        where no path leads.
+        for nodes that no path reaches.
 
         >>> hops = algorithms.shortest_paths("Knows", ["Ada"]).to_pandas().set_index("id")["distance"]
         >>> assert (hops["Ada"], hops["Bo"]) == (0, 1)
@@ -81,7 +81,7 @@ class GraphAlgorithms:
         return self._run(ShortestPaths(tuple(sources) if not isinstance(sources, str) else sources), edge, weight)
 
     def triangle_count(self, edge: str) -> AlgorithmResult:
-        """`triangles` that a node is in. Direction does not count, nor do parallel edges and loops.
+        """`triangles`: how many triangles a node is part of. Directions, parallel edges and loops are ignored.
 
         >>> assert set(algorithms.triangle_count("Knows").to_pandas()["triangles"]) == {0}
         """

@@ -1,7 +1,7 @@
-"""Arguments where they enter the library: what is not of the kind that the signature says is a UsageError that names it.
+"""Checks of arguments where they enter the library: one of the wrong type is a UsageError that names it.
 
-The kinds are read from the annotations. One that is not in the table here, such as an engine, is checked where it is
-used; so is which text is a load mode, a format, a strategy.
+The types are read from the annotations. One that is not in `_KINDS`, such as an engine, is checked where it is used, and so is
+the value of a load mode, a format or a strategy.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def checked(function: F) -> F:
     def checks() -> tuple[list[ArgumentCheck | None], dict[str, ArgumentCheck]]:
         parameters = inspect.signature(function).parameters.values()
         positional = [_check_of(parameter) for parameter in parameters]
-        # What is positional only may be a name of the caller's own among the keywords: a property called `id`.
+        # A keyword may have the name of a positional-only parameter: a property called `id`.
         named = {
             parameter.name: check
             for parameter, check in zip(parameters, positional, strict=True)
@@ -82,7 +82,7 @@ def _check_of(parameter: inspect.Parameter) -> ArgumentCheck | None:
     if any(kind not in _KINDS for kind in kinds):
         return None
     is_list = not _LISTS.isdisjoint(kinds)
-    # A query or a schema may be given as its text, which may hold any character.
+    # A query or a schema may be given as text, in which any character is allowed.
     is_path = "Path" in kinds and parameter.name not in ("gq", "schema")
 
     def check(value: Any) -> Any:
@@ -109,11 +109,11 @@ def _texts(name: str, kinds: list[str], values: Iterable[object]) -> list[str]:
 
 
 def check_text(name: str, text: str, *, is_path: bool = False) -> str:
-    """UsageError unless the text has UTF-8; no system opens a path with a NUL."""
+    """UsageError if the text cannot be encoded in UTF-8, or is a path that contains a NUL character."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        said = f"{_shown(name)} has no UTF-8: character {error.start + 1} is half of a surrogate pair"
+        said = f"{_shown(name)} cannot be encoded in UTF-8: character {error.start + 1} is half of a surrogate pair"
         raise UsageError(said) from None
     if is_path and "\0" in text:
         raise UsageError(f"{_shown(name)} contains a NUL character")

@@ -1,8 +1,8 @@
-"""Where calls enter and leave the library: arguments are checked, the policy is asked, and what failed because a stored file is damaged fails as
-Damaged, with the file's name.
+"""Where calls enter and leave the library: arguments are checked, the policy is asked, and a call that fails because of a damaged
+file raises Damaged with the file's name.
 
-Lance, Arrow and DuckDB say of a damaged table whatever they stumbled over. So when one of them fails, the files that this graph
-has read are looked at.
+Lance, Arrow and DuckDB report damage in many ways. So when one of them fails, the files of the tables that were opened last are
+checked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ C = TypeVar("C", bound=type)
 
 
 def names_damage(public: C) -> C:
-    """Of a class whose objects have a `_repository`, a `_caller` and `_asks`: every public method, and every stream that it gives."""
+    """Decorates a class whose objects have `_repository`, `_caller` and `_asks`: its public methods and properties, and the
+    streams that they return."""
     for name, member in list(vars(public).items()):
         if inspect.isfunction(member) and not name.startswith("_"):
             setattr(public, name, _guarded(member))
@@ -54,9 +55,9 @@ def _watched(repository: Repository, stream: Iterator[Any]) -> Iterator[Any]:
 
 
 def _raise_damage(repository: Repository, error: BaseException) -> None:
-    """Raise Damaged when a file is to blame for an error that nobody raised on purpose, HistoryGap when cleanup took it."""
+    """Raise Damaged if a file is the cause of an error that is not one of ours, HistoryGap if cleanup has removed it."""
     ours = isinstance(error, OmnigraphError) and not isinstance(error, StoragePermanent | PipelineFailed)
-    # A panic in Lance is no Exception.
+    # A panic in Lance is a BaseException.
     if ours or not (isinstance(error, Exception) or type(error).__name__ == "PanicException"):
         return
     damage = repository.damage()

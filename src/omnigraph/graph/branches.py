@@ -1,4 +1,4 @@
-"""Branches: making, listing, deleting and merging them."""
+"""Branches: creating, listing, deleting and merging them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class GraphBranches:
         return f"<branches of {self._repository.store.uri}>"
 
     def create(self, name: str, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Branch:
-        """A branch at any revision: another branch's head, a tag, a commit, `branch~N`, a time. One put.
+        """Create a branch at any revision: another branch's head, a tag, a commit, `branch~N`, a time. Writes one object.
 
         >>> review = g.branches.create("review", "main~1")
         >>> assert review.head == g.commit("main~1")
@@ -83,7 +83,7 @@ class GraphBranches:
         return {entry.branch: distance_between(history, entry, main) for entry in entries}
 
     def delete(self, name: str, *, force: bool = False) -> None:
-        """Delete a branch. BranchNotMerged when it has commits that no other branch or tag reaches, unless `force`.
+        """Delete a branch. BranchNotMerged if it has commits that no other branch or tag reaches, unless `force`.
 
         Until cleanup removes them, the commits of a deleted branch can be found by their ids.
 
@@ -119,10 +119,10 @@ class GraphBranches:
 
         MergeConflicts, with every conflict, when the branches contradict each other; nothing is published then. Strategy
         "ours" lets the target win, "theirs" the source; `by="property"` merges an entity property by property. With an
-        engine on Spark, rows are compared by Spark's workers: for branches that changed very much.
+        engine on Spark, rows are compared by Spark's workers, which suits branches with very many changes.
 
-        `resolutions` decide entities in conflict one by one (`conflict.resolve(...)`), before any strategy; StaleResolution when one was
-        decided about other values than there are now. The commit's message names them. `expect` are the commit ids of the
+        `resolutions` settle conflicts entity by entity (`conflict.resolve(...)`), before any strategy; StaleResolution if the
+        values have changed since one was made. The commit's message names them. `expect` are the commit ids of the
         source's and the target's head that were reviewed: PreconditionFailed when either branch has moved.
 
         >>> g.mutate("people.gq", {"name": "Ada", "age": 37}, name="grow", branch="review")
@@ -146,7 +146,7 @@ class GraphBranches:
         return replace(result, branch_deleted=False, branch_delete_error=refusal.message)
 
     def _refuses_deletion(self, branch: str, actor: str | None) -> PolicyDenied | None:
-        """The policy's answer when a merge is asked to delete its source: the merge itself does not depend on it."""
+        """Why the policy does not let a merge delete its source, if so; the merge itself goes ahead."""
         if self._caller is None:
             return None
         try:

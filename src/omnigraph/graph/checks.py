@@ -1,4 +1,4 @@
-"""Checks of texts before they are used: queries against a schema, and a schema by itself."""
+"""Checks before use: queries against a schema, and a schema by itself."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def lint(gq: str | Path, schema: str | Path) -> LintReport:
 
 @checked
 def lint_schema(schema: str | Path, *, is_first: bool = True) -> tuple[SchemaFinding, ...]:
-    """What looks wrong in a schema that compiles. `is_first`: it is the first schema of its graph.
+    """What looks wrong in a schema that compiles. `is_first` says that it is the first schema of its graph.
 
     >>> (finding,) = og.lint_schema("node Doc { embedding: Vector(3) }")
     >>> assert finding.code == "OG-VE-102"

@@ -40,8 +40,8 @@ def clone(
     """Copy a graph to another place, as a graph of its own with the same identity and the same commits.
 
     `branches` are those to copy besides main (None: all); `depth` is how many commits of each (None: all): older ones are HistoryGap
-    in the clone. Tags come with the commits they name. The target becomes a graph only when everything has been copied; a clone that
-    was interrupted resumes when it is started again. AlreadyExists when there is a graph.
+    in the clone. Tags are copied with the commits they name. The target becomes a graph only when everything has been copied; a
+    clone that was interrupted resumes when it is started again. AlreadyExists if there is a graph already.
 
     `storage_options` are those of the source, and of the target if it is in a store of the same kind.
 
@@ -60,7 +60,7 @@ def clone(
 
 @names_damage
 class CopyMethods(GraphState):
-    """The methods of a graph that bring branches to other copies of it, and from them."""
+    """The methods of a graph that exchange branches with other copies of it."""
 
     def push(
         self,
@@ -75,12 +75,12 @@ class CopyMethods(GraphState):
     ) -> CopyReport:
         """Bring a branch of another copy of this graph up to date with this one: first the missing files, then the commits.
 
-        The branch there only moves forward: NotFastForward when it has commits that are not here, or lacks what these stand on. A
-        branch that is not there is made. Tags go with the commits they name. A push that was interrupted resumes when it is
-        started again. `storage_options` are those of the target; this graph's own, if they are for the same kind of store.
+        The branch there only moves forward: NotFastForward if it has commits that are not here, or lacks commits that these build
+        on. A missing branch is created. Tags are pushed with the commits they name. A push that was interrupted resumes when it
+        is started again. `storage_options` are those of the target; this graph's own, if they are for the same kind of store.
 
-        `to` is for a branch that has diverged: the target gets a new branch of that name, at the newest commit that both have, with
-        all that was done here since as one commit, by `actor`; it can be merged there.
+        `to` is for a branch that has diverged: the target gets a new branch of that name, which starts at the newest commit that
+        both have and adds everything done here since as one commit, by `actor`. It can be merged there.
 
         >>> og.clone("./people", "./people-copy")
         >>> assert g.push("./people-copy").commits == {"main": 0}
@@ -106,7 +106,7 @@ class CopyMethods(GraphState):
         storage_options: Mapping[str, str] | None = None,
         show_progress: bool = False,
     ) -> CopyReport:
-        """The same in the other direction: bring a branch here up to date with another copy of this graph.
+        """The reverse of `push`: bring a branch here up to date with another copy of this graph.
 
         >>> copy = og.open("./people-copy")
         >>> assert copy.pull("./people").commits == {"main": 0}
@@ -124,7 +124,7 @@ class CopyMethods(GraphState):
 def place_of(
     repository: Repository, uri: str, options: Mapping[str, str] | None, durability: Durability = "disk"
 ) -> StoreAddress:
-    """Where another copy of the graph is; reached with the graph's own options where they fit and no others are given."""
+    """Where another copy of the graph is. Without `options`, the graph's own are used as far as they fit."""
     from omnigraph.storage.copying import StoreAddress
 
     for address in (uri, repository.store.uri):

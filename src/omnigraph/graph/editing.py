@@ -1,4 +1,4 @@
-"""What an editor of queries needs: the words of the language, what may stand at a place, and whether a text is whole."""
+"""For editors of queries: the words of the language, completions, and whether a text is complete."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def function_names() -> frozenset[str]:
 
 
 def declarations(catalog: Catalog, type_name: str) -> str | None:
-    """A type as the schema declares it, a node type with the edges that touch it; None when there is no such type."""
+    """A type as the schema declares it, and for a node type the edges that touch it; None if there is no such type."""
     from dataclasses import replace
 
     from omnigraph.language.schema.printer import catalog_syntax, print_schema

@@ -43,15 +43,15 @@ class GraphTables:
 
     @property
     def algorithms(self) -> GraphAlgorithms:
-        """Algorithms on this snapshot, in this process when the graph is small and on Spark otherwise; `to_spark()` of what they find
-        is a DataFrame of this session."""
+        """Algorithms on this snapshot, in this process if the graph is small and on Spark otherwise. `to_spark()` of a result
+        gives a DataFrame of this session."""
         from omnigraph.graph.algorithms import GraphAlgorithms
 
         return GraphAlgorithms(self._view, caller=self._caller, session=self._spark)
 
     def diff(self, a: str, b: str, type: str | None = None) -> DataFrame:
-        """What changed from one revision to another: op, type, id, and the entity before and after as JSON text. Of one
-        `type`: op, id, and the entity as a struct with the columns of that type at `b`. In no order.
+        """What changed from one revision to another: op, type, id, and the entity before and after as JSON text. For one `type`:
+        op, id, and the entity as a struct with the columns of that type at `b`. Rows are in no order.
 
         >>> changed = tables.diff("main~1", "main", type="Person")
         >>> assert changed.columns == ["op", "id", "before", "after"]

@@ -1,4 +1,4 @@
-"""A graph: the class that `init` and `open` give."""
+"""A graph: the class that `init` and `open` return."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @names_damage
 class Graph(WriteMethods, UndoMethods, UpkeepMethods, CopyMethods, ReadMethods, SchemaMethods, HistoryMethods):
-    """A graph that was opened. Safe to share between threads; any number of processes may have it open.
+    """An open graph. Safe to share between threads; any number of processes may have it open.
 
     A read takes a `revision`: a branch, a tag, a commit id or a unique beginning of one, or `branch~N`, N commits before
     the branch's head. With `as_of`, a time, it reads that branch as it was then. A write takes a `branch`. Times are UTC.
@@ -47,7 +47,7 @@ class Graph(WriteMethods, UndoMethods, UpkeepMethods, CopyMethods, ReadMethods, 
         self.close()
 
     def close(self) -> None:
-        """Forget what is held of the graph in memory. The graph can still be used: it then reads from storage.
+        """Drop what is cached of the graph in memory. The graph can still be used: it then reads from storage.
 
         >>> cities = og.open("./cities")
         >>> cities.close()
@@ -57,7 +57,7 @@ class Graph(WriteMethods, UndoMethods, UpkeepMethods, CopyMethods, ReadMethods, 
     def as_(self, actor: str, *, query: str | None = None) -> Graph:
         """The same graph, used by an actor: writes are recorded under that name, and the policy is asked about it.
 
-        `query` is for whoever runs stored queries: everything is asked for as done through the query of this name.
+        `query` is for a server of stored queries: the policy is asked for each call as part of the stored query of this name.
 
         >>> assert g.as_("bo").branches.exists("main")
         """
@@ -65,7 +65,7 @@ class Graph(WriteMethods, UndoMethods, UpkeepMethods, CopyMethods, ReadMethods, 
 
     @property
     def id(self) -> str:
-        """The graph's own id, given when it was made; a copy has the same one."""
+        """The graph's id, given when it was created; copies have the same one."""
         return self._repository.history.identity.graph_id
 
     @property
@@ -75,7 +75,7 @@ class Graph(WriteMethods, UndoMethods, UpkeepMethods, CopyMethods, ReadMethods, 
 
     @property
     def branches(self) -> GraphBranches:
-        """Make, list, delete and merge branches."""
+        """Create, list, delete and merge branches."""
         return GraphBranches(self._repository, self._caller)
 
     @property

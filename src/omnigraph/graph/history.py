@@ -1,4 +1,4 @@
-"""History: commits, versions of an entity, differences and the feed of changes."""
+"""History: commits, versions of an entity, diffs and the change feed."""
 
 from __future__ import annotations
 
@@ -58,11 +58,9 @@ class HistoryMethods(GraphState):
         timeout: float | None = None,
         cancel: Cancellation | None = None,
     ) -> Commit | None:
-        """Wait until the head of a branch is another commit than `since` (by default, than now), and give it; None when
-        `timeout` seconds passed first.
-
-        What is written through this graph is noticed at once, what other processes write within a quarter of a second.
-        BranchNotFound when the branch is deleted meanwhile; Cancelled when somebody cancels `cancel`.
+        """Wait until the head of a branch is a commit other than `since` (by default, the current one), and return it; None if
+        `timeout` seconds pass first. Writes through this graph are noticed at once, those of other processes within a quarter of
+        a second. BranchNotFound if the branch is deleted meanwhile; Cancelled if `cancel` is cancelled.
 
         >>> assert g.wait_for_change(since=g.commit("main~1").id) == g.commit()
         >>> assert g.wait_for_change(since=g.commit().id, timeout=0.1) is None
@@ -72,7 +70,7 @@ class HistoryMethods(GraphState):
     def history(
         self, type: str, id: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
     ) -> list[EntityVersion]:
-        """The versions of one entity up to a revision, newest first: the commit and the state it made.
+        """The versions of one entity up to a revision, newest first, each with its commit.
 
         >>> assert [version.value["age"] for version in g.history("Person", "Bo")] == [28, 27]
         """
@@ -84,9 +82,8 @@ class HistoryMethods(GraphState):
     def blame(
         self, type: str, id: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
     ) -> dict[str, Commit]:
-        """Which commit gave each property of an entity the value it has at a revision; of an edge, `from` and `to` as well.
-
-        What a merge brought was set by a commit of the branch that was merged. NotFound when the entity is not there.
+        """Which commit gave each property of an entity the value it has at a revision; for an edge, `from` and `to` as well. For
+        a value that came with a merge, it is the commit of the merged branch. NotFound if there is no such entity.
 
         >>> assert g.blame("Person", "Bo")["age"].message == "a birthday"
         """
@@ -124,8 +121,8 @@ class HistoryMethods(GraphState):
     def diff_stat(
         self, a: str, b: str, *, types: Iterable[str] | None = None, kinds: Iterable[str] | None = None
     ) -> list[TypeChanges]:
-        """How many entities of each type were inserted, updated and deleted from one revision to another; types of which none
-        changed are left out. Reads ids only, and rows that were stored again.
+        """How many entities of each type were inserted, updated and deleted from one revision to another; types without changes
+        are left out. Reads ids only, and rows that were stored again.
 
         >>> inserts = {counts.type_name: counts.inserts for counts in g.diff_stat("main~3", "main")}
         >>> assert inserts["Knows"] == 1
@@ -215,7 +212,7 @@ class HistoryMethods(GraphState):
     ) -> Baseline:
         """The branch's head as JSON lines, and the cursor from which changes continue: where a reader of changes begins.
 
-        A file that exists is replaced with `force` only.
+        An existing file is replaced only with `force`.
 
         >>> base = g.baseline("people.ndjson")
         >>> assert base.snapshot_commit_id == g.commit().id

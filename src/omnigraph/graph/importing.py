@@ -1,4 +1,4 @@
-"""From data as it is found to a graph: guess a schema, make the graph, load."""
+"""Importing data without a schema: infer one, create the graph, load."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.load.receipt import LoadReceipt
 
 SAMPLE_ROWS = 100_000
-"""Rows of each table that are looked at, unless the caller says otherwise."""
+"""How many rows of each table are sampled by default."""
 
 
 @checked
@@ -31,10 +31,9 @@ def infer_schema(
     sample: int = SAMPLE_ROWS,
     storage_options: Mapping[str, str] | None = None,
 ) -> InferredSchema:
-    """A schema guessed from CSV, JSON and Parquet files, SQLite and DuckDB files, and folders of them.
-
-    `key` names keys that you know: "Port.code", or "code" for every type that has it. The guess looks at the first `sample` rows of
-    each table, or at all of them if it is 0; every row that it looked at can be loaded.
+    """Infer a schema from CSV, JSON and Parquet files, SQLite and DuckDB files, and folders of them. `key` names keys that you
+    know: "Port.code", or "code" for every type that has it. Reads the first `sample` rows of each table, or all of them if it is
+    0; every row that was read can be loaded.
 
     >>> guessed = og.infer_schema("Person.csv", key=["Person.name"])
     >>> assert guessed.schema.startswith("// Inferred from data.")
@@ -50,7 +49,7 @@ def _listed(paths: str | Path | Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import has made: the schema that was guessed, the graph, and what the load did. Of a dry run, no graph.
+    """What an import did: the inferred schema, the graph, and the receipt of the load. A dry run has no graph.
 
     >>> imported = og.import_data("Person.csv", "./imported", dry_run=True)
     >>> assert imported.graph is None
@@ -77,11 +76,11 @@ def import_data(
     durability: Durability = "disk",
     show_progress: bool = False,
 ) -> Imported:
-    """Make a graph of data as it is found: guess a schema, make the graph, and load everything as one commit.
+    """Make a graph from data without a schema: infer one, create the graph, and load everything as one commit.
 
-    AlreadyExists when there is a graph at `uri` that holds something. An import that ended before its load did leaves a graph
-    without entities, and can be run again. A dry run only guesses, and checks nothing but what the guess is made of. `rejects` names
-    a new file for records that cannot be read, as in `Graph.load`.
+    AlreadyExists if there is a graph with entities at `uri`. An import that was interrupted before its load ended leaves a graph
+    without entities, and can be run again. A dry run only infers the schema, and checks only the rows that it reads for that.
+    `rejects` names a new file for records that cannot be read, as in `Graph.load`.
 
     >>> imported = og.import_data("Person.csv", "./imported", engine="local")
     >>> assert imported.receipt.total_entities == 2
@@ -119,7 +118,7 @@ def _made(
     storage_options: Mapping[str, str] | None,
     durability: Durability,
 ) -> Graph:
-    """A new graph, or the one that an import has left without entities, with the schema that was guessed now."""
+    """A new graph with the inferred schema, or the one without entities that an interrupted import left, changed to that schema."""
     from omnigraph.errors import AlreadyExists
     from omnigraph.graph.opening import open as open_graph
 
@@ -130,7 +129,7 @@ def _made(
         if any(commit.kind not in ("init", "schema") for commit in graph.commits()):
             raise
         if graph.schema.source != inferred.schema:
-            # Types without entities make room for those of the same names.
+            # The old types have no entities; they go first, so that names can be reused.
             graph.apply_schema("", allow_data_loss=True, actor=actor)
             graph.apply_schema(inferred.schema, actor=actor)
         return graph

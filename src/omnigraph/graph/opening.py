@@ -1,4 +1,4 @@
-"""Making a graph, and opening one."""
+"""Creating and opening graphs."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def init(
     runtime: Runtime | None = None,
     policy: Gate | None = None,
 ) -> Graph:
-    """Make a new graph at a folder or address, with the schema of a `.pg` text or file.
+    """Create a graph at a folder or address, with the schema of a `.pg` text or file.
 
-    AlreadyExists when there is one; SchemaError when the schema does not compile. In both cases nothing is written. `memory`,
+    AlreadyExists if there is one; SchemaError if the schema does not compile. In both cases nothing is written. `memory`,
     `runtime` and `policy` are as in `open`.
 
     >>> cities = og.init("./cities", schema="node City { name: String @key }")
@@ -58,14 +58,14 @@ def open(
     verify: Verify = "used",
     policy: Gate | None = None,
 ) -> Graph:
-    """Open an existing graph. GraphNotFound when there is none, UnsupportedFormat when it needs a newer omnigraph.
+    """Open an existing graph. GraphNotFound if there is none, UnsupportedFormat if it needs a newer omnigraph.
 
     `memory` limits what is cached in memory ("1GiB" by default); graphs that are given the same `runtime` share one
     limit.
 
     Later reads check what can be checked at no cost: all of history, and the small files of tables. With
-    `verify="full"` everything is read and checked now, as `Graph.verify(all=True)` does: Damaged when a file is missing or
-    does not hold what was written.
+    `verify="full"` everything is read and checked now, as `Graph.verify(all=True)` does: Damaged if a file is missing or does not
+    have the content that was written.
 
     With a `policy` every call is checked first, including reads: `g.as_(actor)` is the graph as that actor uses it, and a call
     without an actor is PolicyDenied.
@@ -94,5 +94,7 @@ def _runtime(memory: str | int | None, runtime: Runtime | None) -> Runtime:
     if not isinstance(runtime, Runtime):
         raise UsageError(f"expected a Runtime, got {type(runtime).__name__}", hint='og.Runtime(memory="1GiB")')
     if memory is not None:
-        raise UsageError("memory and runtime exclude each other", hint="og.Runtime(memory=...) has the bound")
+        raise UsageError(
+            "memory and runtime exclude each other", hint="set the limit of the runtime: og.Runtime(memory=...)"
+        )
     return runtime

@@ -44,11 +44,11 @@ class ReadMethods(GraphState):
         timeout: float | None = None,
         cancel: Cancellation | None = None,
     ) -> Result:
-        """Run a read against one immutable snapshot; after `timeout` seconds it ends with QueryTimeout, and with Cancelled when
-        somebody cancels `cancel`.
+        """Run a read against one immutable snapshot; after `timeout` seconds it ends with QueryTimeout, and with Cancelled if
+        `cancel` is cancelled.
 
-        The query is written for the snapshot's own schema, or for that of the revision `schema_of`: an old state can be asked
-        through newer names, unless its entities may lack what the newer schema requires.
+        The query is written for the snapshot's own schema, or for that of the revision `schema_of`: an old state can be queried
+        by newer names, unless its entities may lack what the newer schema requires.
 
         >>> result = g.query("people.gq", {"of": "Ada"}, name="friends")
         >>> assert result.rows == [{"name": "Bo"}]
@@ -82,8 +82,8 @@ class ReadMethods(GraphState):
         timeout: float | None = None,
         cancel: Cancellation | None = None,
     ) -> Explanation:
-        """How a query would run: its steps as a tree, their access paths, and the rows that are expected. Inputs are read for that
-        as far as the choice of a path depends on them; with `analyze` the query is run, and every step has its rows and its time.
+        """How a query would run: its steps as a tree, their access paths, and the expected numbers of rows. Inputs are read only
+        as far as the choice of a path depends on them. With `analyze` the query is run, and every step has its rows and its time.
 
         >>> print(g.explain("people.gq", {"of": "Ada"}, name="friends"))
         >>> ran = g.explain("people.gq", {"of": "Ada"}, name="friends", analyze=True)
@@ -122,7 +122,7 @@ class ReadMethods(GraphState):
         """A DuckDB connection of your own in which every type of one immutable snapshot is a view.
 
         The graph cannot be changed through it, nor a file be read or written; tables that you make live in its memory, and
-        `connection.register` puts a data frame beside the views. Close it when you are done.
+        `connection.register` adds a data frame to the views. Close it when you are done.
 
         >>> with g.duckdb() as connection:
         ...     assert connection.sql("SELECT count(*) FROM Person").fetchall() == [(3,)]
@@ -142,7 +142,7 @@ class ReadMethods(GraphState):
         as_of: str | dt.datetime | None = None,
     ) -> Picture:
         """A drawing of the schema or, with a type and an id, of a node and what `hops` edges reach from it, `limit` nodes at most.
-        NotFound when the node is not there. A notebook shows it; `save` writes SVG, HTML, Mermaid or DOT.
+        NotFound if there is no such node. A notebook shows it; `save` writes SVG, HTML, Mermaid or DOT.
 
         >>> assert len(g.picture().nodes) == 2
         >>> g.picture("Person", "Ada", hops=2).save("around-ada.html")
@@ -150,9 +150,9 @@ class ReadMethods(GraphState):
         from omnigraph.read import node_picture, schema_picture
 
         if (type is None) != (id is None):
-            raise UsageError("a node has a type and an id", hint='g.picture("Person", "ada")')
+            raise UsageError("a picture of a node needs a type and an id", hint='g.picture("Person", "ada")')
         if hops < 1 or limit < 1:
-            raise UsageError("a picture has at least one hop and one node")
+            raise UsageError("'hops' and 'limit' must be at least 1")
         view = self._view(revision, as_of)
         if type is None or id is None:
             return schema_picture(view.catalog, f"the schema of {revision}")
@@ -172,10 +172,9 @@ class ReadMethods(GraphState):
         force: bool = False,
         engine: Engine = "local",
     ) -> int:
-        """Write the graph, or some types of it, at any snapshot; the number of entities written.
-
-        CSV and Parquet go to a folder, a file a type, or one type to a file named `.csv` or `.parquet`. "-" is standard
-        output. AlreadyExists for a file that is there, unless `force` replaces it.
+        """Write the graph, or some types of it, at any snapshot; returns the number of entities. CSV and Parquet are written to a
+        folder with one file per type, or one type to a file named `.csv` or `.parquet`. "-" is standard output. AlreadyExists if
+        a file exists, unless `force`.
 
         >>> assert g.export("export.jsonl") == 6
         >>> assert g.export("export.csv", format="csv", types=["Person"]) == 3
@@ -193,10 +192,9 @@ class ReadMethods(GraphState):
         types: Sequence[str] | None = None,
         format: StreamFormat = "jsonl",
     ) -> Iterator[bytes]:
-        """The graph, or some types of it, at any snapshot, as bytes in chunks: of JSON lines, nodes before edges; of CSV, Parquet
-        or Arrow's stream format, one type. Entities come in the order in which they are stored.
-
-        A chunk is read when it is asked for, and little is held in memory.
+        """The graph, or some types of it, at any snapshot, as bytes in chunks: JSON lines with nodes before edges, or one type as
+        CSV, Parquet or Arrow's stream format. Entities are in the order in which they are stored. A chunk is read when it is
+        consumed, and little is held in memory.
 
         >>> lines = b"".join(g.export_stream(types=["Person"])).splitlines()
         >>> assert len(lines) == 3
@@ -218,7 +216,7 @@ class ReadMethods(GraphState):
         session = session_of(engine, self.uri)
         if session is None:
             raise UsageError(
-                "DataFrames of Spark need Spark", hint='engine="spark", a Spark master, or a Spark session'
+                "Spark DataFrames need the engine Spark", hint='engine="spark", a Spark master, or a Spark session'
             )
         return GraphTables(self._view(revision, as_of), session, self._caller)
 
@@ -227,7 +225,7 @@ class ReadMethods(GraphState):
     ) -> GraphAlgorithms:
         """Graph algorithms at one snapshot: PageRank, connected components, label propagation, shortest paths, triangles.
 
-        `engine` "auto" works on up to 20,000,000 edges in this process, and on more on Spark. Every engine gives the same answer.
+        `engine` "auto" handles up to 20,000,000 edges in this process, and more on Spark. Every engine gives the same answer.
 
         >>> ranks = g.algorithms().pagerank("Knows")
         """
@@ -238,7 +236,7 @@ class ReadMethods(GraphState):
     def entity(
         self, type: str, id: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
     ) -> Entity | None:
-        """One node or edge by id: `id`, for an edge `from` and `to`, and its properties. None when it is not there.
+        """One node or edge by id: `id`, for an edge `from` and `to`, and its properties. None if there is no such entity.
 
         >>> ada = g.entity("Person", "Ada")
         >>> assert ada == {"id": "Ada", "name": "Ada", "age": 36, "born": dt.datetime(1815, 12, 10, 6, 30, tzinfo=dt.UTC)}
@@ -251,10 +249,8 @@ class ReadMethods(GraphState):
     def blob(
         self, type: str, id: str, property: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
     ) -> Blob:
-        """A Blob of one entity: its size, a tag of its content, and its bytes by range.
-
-        NotFound when the entity is not there, or its Blob is null. A value is read from storage as a whole even when a part is
-        asked for.
+        """A Blob of one entity: its size, a tag of its content, and its bytes by range. NotFound if there is no such entity, or
+        its Blob is null. A value is read from storage as a whole even if only a part is asked for.
         """
         from omnigraph.read import blob
 
@@ -268,7 +264,7 @@ class ReadMethods(GraphState):
         return snapshot_of(self._view(revision, as_of))
 
     def indexes(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> list[IndexState]:
-        """Every declared index of a revision: how many rows it covers, how many a read still finds by scan, and why.
+        """Every declared index of a revision: how many rows it covers, how many a read still has to scan, and why.
 
         >>> assert {index.column for index in g.indexes() if index.table_key == "node:City"} == {"id", "name"}
         """

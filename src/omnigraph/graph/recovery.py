@@ -38,7 +38,7 @@ def _prepared(prepared: PreparedPlan) -> PreparedWrite:
 
 @names_damage
 class GraphRecovery:
-    """Prepared writes. Opening a graph never looks at them, and nothing depends on them.
+    """Prepared writes. Opening a graph does not look for them, and nothing depends on them.
 
     >>> assert g.recovery.list() == []
     """
@@ -61,7 +61,7 @@ class GraphRecovery:
         return [_prepared(prepared) for prepared in self._repository.history.recovery.list()]
 
     def resume(self, commit_id: str) -> Commit:
-        """Publish what was staged; the same commit when it was published already.
+        """Publish what was staged; if it was published already, the commit is the same.
 
         >>> for write in g.recovery.list():
         ...     g.recovery.resume(write.commit_id)
@@ -76,6 +76,6 @@ class GraphRecovery:
         >>> for write in g.recovery.list():
         ...     g.recovery.discard(write.commit_id)
         """
-        with contextlib.suppress(Damaged):  # What cannot be read can be forgotten all the same.
+        with contextlib.suppress(Damaged):  # A plan that cannot be read can still be discarded.
             self._repository.history.recovery.get(commit_id)
         self._repository.history.recovery.remove(commit_id)

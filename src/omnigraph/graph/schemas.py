@@ -1,4 +1,4 @@
-"""Schemas: queries checked against one, and the change from one to the next."""
+"""Schemas: checking queries against them, comparing and changing them."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class SchemaMethods(GraphState):
     ) -> MigrationPlan:
         """What changing a branch to another schema would do, step by step. Nothing is changed.
 
-        `with_` and `allow_data_loss` are as in `apply_schema`; mutations that the change does not fit are refused. Rows are
-        not looked at: see `apply_schema(..., dry_run=True)`.
+        `with_` and `allow_data_loss` are as in `apply_schema`; mutations that do not fit the new schema are refused. Rows are not
+        checked: see `apply_schema(..., dry_run=True)`.
 
         >>> plan = g.plan_schema(SCHEMA + "node Team { name: String @key }")
         >>> assert plan.lines() == ["add node type 'Team'"]
@@ -99,12 +99,11 @@ class SchemaMethods(GraphState):
         if_commit: str | None = None,
         show_progress: bool = False,
     ) -> SchemaReceipt:
-        """Change a branch to another schema, as one commit, or nothing when there is nothing to change.
-
-        SchemaChangeRefused when a step is not possible, or with the entities that are in its way. With `dry_run` that is
-        all that is looked at. `with_` are mutations (a `.gq` text or file) that run in the same commit, under the new schema;
-        they can read the properties and types that it drops. `allow_data_loss` permits hard drops, after which no read of
-        the branch sees the values, and rounding of numbers that are too long for F64.
+        """Change a branch to another schema, as one commit; no commit if nothing changes. SchemaChangeRefused if a step is not
+        possible, or if entities prevent it, with these entities. With `dry_run` this is only checked. `with_` are mutations (a
+        `.gq` text or file) that run in the same commit, under the new schema; they can read the properties and types that it
+        drops. `allow_data_loss` permits hard drops, after which no read of the branch sees the values, and rounding of numbers
+        that are too long for F64.
 
         >>> receipt = g.apply_schema(SCHEMA.replace("age: I32?", "age: I64?"), branch="inbox")
         >>> assert receipt.commit.kind == "schema"

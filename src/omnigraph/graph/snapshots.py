@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TypeState:
-    """One type in a snapshot. `version` counts the writes to its table; 0 with no entities: nothing was ever written.
+    """One type in a snapshot. `version` counts the writes to its table; 0 if nothing was ever written.
 
     >>> (people,) = [type for type in g.snapshot().types if type.name == "Person"]
     >>> assert (people.kind, people.entities) == ("node", 4)

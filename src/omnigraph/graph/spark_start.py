@@ -9,7 +9,7 @@ from omnigraph.errors import UsageError
 
 
 def record_spark_start(say: Callable[[str], None]) -> tuple[Path, bool]:
-    """Where the record is, and whether it was made now. `say` hears each step."""
+    """Where the record is, and whether it was made now. `say` is called with each step."""
     from omnigraph.pipeline.spark.session import require_pyspark
     from omnigraph.pipeline.spark.start_cache import find
 
@@ -18,7 +18,7 @@ def record_spark_start(say: Callable[[str], None]) -> tuple[Path, bool]:
     cache = find()
     if cache is None:
         raise UsageError(
-            "only the start of the Java that comes with OmniGraph can be recorded, in a cache folder of the user's own",
-            hint="unset JAVA_HOME, and set XDG_CACHE_HOME to a folder of yours when there is no home folder",
+            "Spark's start can be recorded only for the Java that comes with OmniGraph, and in a cache folder of the user's own",
+            hint="unset JAVA_HOME, and set XDG_CACHE_HOME to a folder of yours if there is no home folder",
         )
     return cache.path, cache.make(say)

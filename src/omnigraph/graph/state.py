@@ -1,4 +1,4 @@
-"""What the parts of a graph share. A graph is one class; its methods are written by theme, a file each."""
+"""What the parts of a graph share. A graph is one class; its methods are grouped by theme, one file each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class GraphState:
-    """The state of an open graph, and what every theme needs of it."""
+    """The state of an open graph that the methods of all themes use."""
 
     _asks = GRAPH
 

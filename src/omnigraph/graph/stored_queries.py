@@ -1,4 +1,4 @@
-"""Stored queries: every query of some `.gq` files under its own name, compiled against a schema."""
+"""Stored queries: the queries of `.gq` files by name, compiled against a schema."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StoredQuery:
-    """One query of a file, with the plan it has under the schema it was checked with."""
+    """One query of a file, with its plan under the schema that it was checked against."""
 
     name: str
     text: str
@@ -31,9 +31,8 @@ class StoredQuery:
 
 
 def compile_stored(sources: Mapping[str, str], catalog: Catalog) -> dict[str, StoredQuery]:
-    """The queries of texts by file name, sorted by their own names.
-
-    QueryError for the first mistake; UsageError when two files have a query of the same name.
+    """Compile the queries of `texts` (by file name), sorted by name. QueryError for the first mistake; UsageError if two files
+    have a query of the same name.
     """
     if not sources:
         return {}
@@ -51,21 +50,21 @@ def compile_stored(sources: Mapping[str, str], catalog: Catalog) -> dict[str, St
 
 
 def read_query_files(place: Path) -> dict[str, str]:
-    """The texts of a `.gq` file, or of all of them in a folder, by file name. UsageError when one cannot be read."""
+    """The text of a `.gq` file, or of all in a folder, by file name. UsageError if one cannot be read."""
     try:
         if place.is_dir():
             files = sorted(place.rglob("*.gq"))
         elif place.is_file():
             files = [place]
         else:
-            raise UsageError(f"{place} is not there", hint="name a folder of .gq files, or one of them")
+            raise UsageError(f"{place} does not exist", hint="name a .gq file or a folder of them")
         return {file.relative_to(place).as_posix() if file != place else file.name: _text(file) for file in files}
     except OSError as error:
         raise UsageError(f"cannot read {error.filename or place}: {error.strerror}") from None
 
 
 def find_query(place: Path, name: str) -> Path:
-    """The file that has the query of a name. UsageError when none has, or several have it."""
+    """The file that has the query of a name. UsageError if no file has it, or several do."""
     from omnigraph.language.query.compiler import query_names
     from omnigraph.language.query.expressions import suggestion
 

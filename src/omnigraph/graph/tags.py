@@ -48,7 +48,7 @@ class GraphTags:
         return f"<tags of {self._repository.store.uri}>"
 
     def create(self, name: str, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Tag:
-        """Name the commit of a revision. AlreadyExists when a branch or another tag has the name.
+        """Name the commit of a revision. AlreadyExists if a branch or another tag has the name.
 
         >>> tag = g.tags.create("v1", "main~1")
         >>> assert g.query("people.gq", name="everyone", revision="v1").commit == tag.head

@@ -1,4 +1,4 @@
-"""Texts that callers bring: schemas and queries, as text or as a file, and the plan a query compiles to."""
+"""Schemas and queries that callers pass, as text or as a file, and the plans that queries compile to."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def _compiled(
 
 
 def spelled_parameters(gq: str | Path, name: str | None, texts: Mapping[str, str]) -> dict[str, object]:
-    """Values of parameters from how somebody spelled them, each by the type that the query declares for it: `18` is a number for
-    an I32 and text for a String. Lists are JSON. A name that the query does not have stays text, for the query to refuse."""
+    """Parameter values parsed from text by the types that the query declares: `18` is a number for an I32 and text for a String.
+    Lists are JSON. The value of an unknown parameter stays text; running the query will refuse it."""
     from omnigraph.language.query.compiler import parameter_types
     from omnigraph.values.csv_cells import cell_value
 
@@ -72,7 +72,7 @@ def declared_parameters(gq: str | Path, name: str | None) -> list[str]:
 
 
 def read_source(text_or_path: str | Path, suffix: str = "") -> tuple[str, str | None]:
-    """A text as it is; a Path, or a one-line string that ends like a file, is read."""
+    """A text and, if it was read from a file, its path. A Path, or a one-line string that ends in `suffix`, is read."""
     is_path = isinstance(text_or_path, Path) or (
         suffix != "" and text_or_path.endswith(suffix) and "\n" not in text_or_path
     )
@@ -83,5 +83,5 @@ def read_source(text_or_path: str | Path, suffix: str = "") -> tuple[str, str | 
         return path.read_text(encoding="utf-8"), str(path)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:  # not UTF-8, or a path that no system has
+    except ValueError as error:  # not UTF-8, or not a valid path
         raise UsageError(f"cannot read {path}: {error}") from None

@@ -30,8 +30,8 @@ State = Literal["open", "committed", "rolled back", "failed"]
 
 @names_damage
 class Transaction:
-    """Statements against the branch as it was when the transaction began or, if another process has written since this one
-    looked last, when it first read.
+    """Statements that see the branch as it was when the transaction began or, if another process has written since this one last
+    looked, when it first read.
 
     As a block (`with g.transaction() as tx`) it commits at the end, or rolls back when the block raises. By hand it is begun
     with `g.begin()` and ended with `commit()` or `rollback()`. Not for sharing between threads.
@@ -60,11 +60,11 @@ class Transaction:
         self._caller = caller
         self._key = None if once is None else KeyName.of(once)
         self._asked: list[object] = []
-        """Under a write key: every statement as it was called, to tell a repeated transaction from another one."""
+        """Every statement as it was called, if there is a write key: tells a repeated transaction from a different one."""
         self._writes = WriteTransaction(
             repository, committer, branch, actor=actor, message=message, if_commit=if_commit
         )
-        if self._key is None:  # A repeated write expects what its first try found.
+        if self._key is None:  # A repeated write names the head that its first attempt expected.
             self._writes.check_precondition()
         self._state: State = "open"
         self._receipt: Receipt | None = None
@@ -74,7 +74,7 @@ class Transaction:
 
     @property
     def branch(self) -> str:
-        """The branch it will be published on."""
+        """The branch that it will be published to."""
         return self._writes.branch
 
     @property
@@ -87,7 +87,7 @@ class Transaction:
     # ------------------------------------------------------------ statements
 
     def insert(self, type_name: str, values: Mapping[str, object] | None = None, /, **more: object) -> str:
-        """A new node or edge; its id. KeyConflict at commit if the id exists. Edges take `from_` and `to` (node ids).
+        """Insert a node or edge; returns its id. KeyConflict at commit if the id exists. Edges take `from_` and `to` (node ids).
 
         >>> assert tx.insert("Person", name="Dee", age=51) == "Dee"
         >>> tx.insert("Knows", {"id": "dee-ada"}, from_="Dee", to="Ada")
@@ -108,7 +108,7 @@ class Transaction:
         *,
         upsert: bool = False,
     ) -> int:
-        """Many entities of one type, from dicts or Arrow; how many.
+        """Insert many entities of one type, from dicts or Arrow; returns how many.
 
         >>> assert tx.insert_many("City", [{"name": "Bonn"}, {"name": "Cologne"}]) == 2
         """
@@ -118,21 +118,21 @@ class Transaction:
         return self._asking("insert_many", type_name, kept, upsert).insert_many(type_name, kept, upsert=upsert)
 
     def update(self, type_name: str, id: str, values: Mapping[str, object] | None = None, /, **more: object) -> bool:
-        """Set properties of one node; False when there is no such node.
+        """Set properties of one node; False if there is no such node.
 
         >>> assert tx.update("Person", "Dee", age=53)
         """
         return self._asking("update", type_name, id, values, more).update(type_name, id, values, **more)
 
     def delete(self, type_name: str, id: str) -> bool:
-        """Remove one node with its edges, or one edge; False when there is none.
+        """Delete one node with its edges, or one edge; False if there is none.
 
         >>> assert tx.delete("City", "Cologne")
         """
         return self._asking("delete", type_name, id).delete(type_name, id)
 
     def mutate(self, gq: str | Path, params: Mapping[str, object] | None = None, *, name: str | None = None) -> str:
-        """Run a mutation's statements; they see what this transaction did before. The mutation's name in its text.
+        """Run a mutation's statements, which see what this transaction did before. Returns the name of the mutation.
 
         >>> tx.mutate("people.gq", {"name": "Dee", "age": 54}, name="grow")
         """
@@ -157,7 +157,7 @@ class Transaction:
     # ------------------------------------------------------------ reading
 
     def get(self, type_name: str, id: str) -> Entity | None:
-        """One entity as this transaction sees it, in the shape of `Graph.entity`; None when it is not there.
+        """One entity as this transaction sees it, in the shape of `Graph.entity`; None if there is no such entity.
 
         >>> assert tx.get("Person", "Dee")["age"] == 54
         """
@@ -187,7 +187,7 @@ class Transaction:
     # ------------------------------------------------------------ ending
 
     def commit(self) -> Receipt:
-        """Check everything and publish it as one commit; no commit when nothing changed.
+        """Check everything and publish it as one commit; no commit if nothing changed.
 
         >>> receipt = tx.commit()
         >>> assert receipt.types["node:City"].inserted == 2
@@ -203,7 +203,7 @@ class Transaction:
         return self._receipt
 
     def rollback(self) -> None:
-        """Forget everything. Harmless when the transaction has ended already.
+        """Discard everything. Does nothing if the transaction has ended already.
 
         >>> tx = g.begin()
         >>> tx.delete("Person", "Ada")
@@ -226,7 +226,7 @@ class Transaction:
             self.commit()
 
     def _asking(self, *statement: object) -> WriteTransaction:
-        """The open transaction, which is asked for this statement."""
+        """The open transaction; records the statement if there is a write key."""
         writes = self._opened()
         if self._key is not None:
             self._asked.append(statement)
@@ -239,7 +239,7 @@ class Transaction:
 
 
 def _matched_rows(view: View, plan: ReadPlan, arguments: Arguments) -> list[dict[str, Value]]:
-    """What the `match` of an insert finds. Reading is loaded by the first of them: most mutations have none."""
+    """The rows that the `match` of an insert finds. The reading engine is loaded only here: most mutations do not need it."""
     from omnigraph.read import matched_rows
 
     return matched_rows(view, plan, arguments)

@@ -1,4 +1,4 @@
-"""Undo: taking back a commit, or everything since a revision."""
+"""Undo: reverting a commit, or everything since a revision."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @names_damage
 class UndoMethods(GraphState):
-    """The methods of a graph that take changes back. They add commits; none is ever taken away."""
+    """The methods of a graph that undo changes. They add commits and remove none."""
 
     def revert(
         self,
@@ -29,11 +29,11 @@ class UndoMethods(GraphState):
         message: str | None = None,
         resolutions: Sequence[Resolution] = (),
     ) -> MergeResult:
-        """Take back what a commit changed, on a branch as it is now, as one commit; of a merge, what it changed against its
-        first parent. `commit` is any revision.
+        """Undo what a commit changed, on a branch as it is now, as one commit; for a merge, what it changed against its first
+        parent. `commit` is any revision.
 
         Later changes to the same entities conflict as in a merge, and are settled in the same way: "ours" is the branch, "theirs" the state before
-        the commit. MergeConflicts when a conflict is not settled; nothing is published then.
+        the commit. MergeConflicts if a conflict is not settled; nothing is published then.
 
         >>> draft = g.branches.create("draft")
         >>> receipt = g.mutate("people.gq", {"name": "Ada", "age": 99}, name="grow", branch="draft")
@@ -46,9 +46,9 @@ class UndoMethods(GraphState):
         return revert_commit(self._repository, self._repository.history.revisions.commit(commit), branch, options)
 
     def reset(self, branch: str, to: str, *, actor: str | None = None, message: str | None = None) -> Commit | None:
-        """Give a branch the content and the schema of any revision, as one commit; None when it has them already.
+        """Give a branch the content and the schema of any revision, as one commit; None if it has them already.
 
-        What the branch held is still in its history. PreconditionFailed when somebody commits to the branch meanwhile.
+        What the branch held is still in its history. PreconditionFailed if another commit reaches the branch meanwhile.
 
         >>> assert g.reset("draft", "draft~1", actor="ada").kind == "reset"
         >>> g.branches.delete("draft", force=True)

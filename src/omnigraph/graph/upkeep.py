@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @names_damage
 class UpkeepMethods(GraphState):
-    """The methods of a graph that keep it fast, whole and small."""
+    """The methods of a graph that keep it fast, intact and small."""
 
     def ensure_indexes(self, branch: str = MAIN, *, actor: str | None = None) -> Commit | None:
-        """Make every declared index cover every row, as one commit; None when they did already.
+        """Make every declared index cover every row, as one commit; None if they do already.
 
         >>> g.ensure_indexes()
         >>> assert g.ensure_indexes() is None
@@ -75,9 +75,9 @@ class UpkeepMethods(GraphState):
         engine: Engine = "local",
         show_progress: bool = False,
     ) -> VerifyReport:
-        """Whether the graph is whole: every retained commit of a branch (main) can be read, and every file that it needs is
-        there, with its size and its digest. Another revision, or a branch `as_of` a time, is looked at alone; `all` means every
-        branch, every tag and every prepared load.
+        """Whether the graph is intact: every retained commit of a branch (main) can be read, and every file that it needs exists,
+        with its size and its digest. Of another revision, or a branch `as_of` a time, only that commit is checked; `all` checks
+        every branch, every tag and every prepared load.
 
         With `deep` the rows are read too, at the heads of the branches and at the tags, or at the revision: their number,
         every rule of the schema, and whether indexes answer as scans do.
@@ -107,9 +107,9 @@ class UpkeepMethods(GraphState):
         """Look for damage everywhere and repair what can be repaired; without `yes`, only report what would be done.
 
         Segments of the log, stored ancestries and watermarks are written again; damaged indexes are built again at the heads
-        of branches (with `deep`, stale ones too). What is lost is named. If the head of `branch` cannot be read in full,
-        `lost="reset"` sets it to its newest intact commit, as a new commit, and `lost="drop"` commits it without the rows
-        whose files are lost and without the edges that ended in them.
+        of branches (with `deep`, stale ones too). What is lost is reported. If the head of `branch` cannot be read in full,
+        `lost="reset"` sets it to its newest intact commit, as a new commit, and `lost="drop"` commits it without the rows whose
+        files are lost and without the edges that start or end at them.
 
         >>> report = g.repair()
         >>> assert report.is_whole and report.steps == ()
@@ -137,13 +137,13 @@ class UpkeepMethods(GraphState):
         engine: Engine = "local",
         show_progress: bool = False,
     ) -> CleanupReport:
-        """Reclaim the space of what nothing keeps. With `dry_run` nothing is removed.
+        """Remove files that nothing keeps. With `dry_run` nothing is removed.
 
         A branch keeps its `keep` newest commits and those younger than `older_than` ("30m", "12h", "7d", "4w", seconds): with
         one of the two, nothing else; with neither, all of them. Heads, tagged commits and commits that later merges need
         are kept whatever the policy. `branches` limits the policy to some; the others keep all their commits. What deleted
-        branches and interrupted writes left behind goes too. Nothing goes that was superseded, or staged, within the last
-        hour. A commit that was removed can no longer be read (HistoryGap); its record stays in the log.
+        branches and interrupted writes left behind is removed too. Nothing is removed that was superseded, or staged, within the
+        last hour. A commit that was removed can no longer be read (HistoryGap); its record stays in the log.
 
         >>> report = g.cleanup(keep=10, older_than="7d")
         >>> assert g.verify(all=True).is_whole
@@ -161,8 +161,8 @@ class UpkeepMethods(GraphState):
         )
 
     def storage(self, branch: str = MAIN) -> StorageReport:
-        """What each type takes up at the head of a branch, what its older commits need besides that, what cleanup could
-        reclaim, and what each branch and tag alone keeps.
+        """How much storage each type takes at the head of a branch, how much older commits need in addition, how much cleanup
+        could reclaim, and how much each branch and tag alone keeps.
 
         >>> for each in g.storage().types:
         ...     print(each.type, each.rows, each.live_bytes, each.reclaimable_bytes)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @names_damage
 class WriteMethods(GraphState):
-    """The methods of a graph that change what it holds."""
+    """The methods of a graph that change its content."""
 
     def mutate(
         self,
@@ -42,9 +42,9 @@ class WriteMethods(GraphState):
         if_commit: str | None = None,
         once: Once | None = None,
     ) -> Receipt:
-        """Run a mutation as one transaction; the receipt names the exact commit, or None when nothing changed.
+        """Run a mutation as one transaction; the receipt names the exact commit, or None if nothing changed.
 
-        `once` is as in `transaction`: what is asked for is the text, the parameters and the name.
+        `once` is as in `transaction`: a repeated write has the same text, parameters and name.
 
         >>> receipt = g.mutate("people.gq", {"name": "Bo", "age": 28}, name="grow", actor="ada", message="a birthday")
         >>> assert receipt.affected_nodes == 1
@@ -64,11 +64,11 @@ class WriteMethods(GraphState):
     ) -> Transaction:
         """Statements that are published together when the block ends, or not at all when it raises.
 
-        PreconditionFailed when `if_commit` is not the branch's head.
+        PreconditionFailed if `if_commit` is not the branch's head.
 
-        `once` is a write key: a text, or an application and a number that grows. A write that comes again under its key
-        changes nothing, and its receipt (`repeated`) has the commit of the first one; WriteKeyReused when it asks for
-        something else. Under a key there is a commit even when nothing changes.
+        `once` is a write key: a text, or an application and a number that grows. A write that is repeated under its key changes
+        nothing, and its receipt (`repeated`) has the commit of the first one; WriteKeyReused if it asks for something else. Under
+        a key there is a commit even if nothing changes.
 
         >>> with g.transaction(actor="ada", once="orders-2026-11-15") as tx:
         ...     tx.insert("Person", name="Cy", age=51)
@@ -95,7 +95,7 @@ class WriteMethods(GraphState):
         if_commit: str | None = None,
         once: Once | None = None,
     ) -> Transaction:
-        """The same without a block: end it with `commit()` or `rollback()`.
+        """Like `transaction`, without a block: end it with `commit()` or `rollback()`.
 
         >>> tx = g.begin()
         >>> tx.insert("Person", name="Nobody")
@@ -135,30 +135,30 @@ class WriteMethods(GraphState):
     ) -> LoadReceipt:
         """Load files, folders, globs, addresses or DataFrames (`{"Person": people}`) as one commit, or nothing.
 
-        `from_` makes a branch that is not there, at that revision, in the same step as the load: there is never a branch
-        without its load. A branch that exists, or that somebody else makes meanwhile, is loaded into like any other; with
-        `new_branch` that is AlreadyExists. Rejected records make the whole load fail unless `rejects` names a new file for
-        them. `encoding` is that of JSON lines and CSV (UTF-8). Of CSV: `delimiter` (a comma), `quote` (a double quote), `null`, a text
-        that means null beside the empty cell, `columns` of files without a header, and the `date_format` and `time_format` of
-        dates and instants (`"%d.%m.%Y"`). The path "-" is standard input. `map` gives columns of CSV and
-        Parquet the names of the schema (`{"LOCODE": "code"}`), or is a map file, which describes each file:
-        `infer_schema` makes one.
+        `from_` creates a missing branch at that revision, in the same step as the load: there is never a branch without its load.
+        A branch that exists, or that another process creates meanwhile, is loaded into like any other; with `new_branch` that is
+        AlreadyExists. Rejected records make the whole load fail unless `rejects` names a new file for them. `encoding` is that of
+        JSON lines and CSV (UTF-8). For CSV: `delimiter` (a comma), `quote` (a double quote), `null`, a text that means null in
+        addition to the empty cell, `columns` for files without a header, and the `date_format` and `time_format` of dates and
+        instants (`"%d.%m.%Y"`). The path "-" is standard input. `map` maps columns of CSV and Parquet to names of the schema
+        (`{"LOCODE": "code"}`), or is a map file, which describes each file: `infer_schema` makes one.
 
-        `engine` "auto" reads up to 500 MB of input in this process and more on Spark, which Spark's own DataFrames, a session of
-        Connect and `spark-submit` take too; OMNIGRAPH_ENGINE, if it is set, decides instead. The receipt's `engine` says which.
+        `engine` "auto" reads up to 500 MB of input in this process and more on Spark; Spark DataFrames, Spark Connect sessions
+        and `spark-submit` run on Spark too. OMNIGRAPH_ENGINE, if it is set, decides instead. The receipt's `engine` says which.
 
         A `format` other than "jsonl", "csv" and "parquet" is a reader of the Spark session ("orc", "jdbc", "delta", ...), and
         `reader_options` are its options; for "jdbc" the source is the address of the database. `conf` has settings of a session that the
         load starts, and of its tasks: `spark.omnigraph.splitBytes`, `.parallelism` and `.taskMemory`.
 
-        PreconditionFailed when `if_commit` is not the branch's head, or not where its first load starts it.
-        `once` is as in `transaction`: what is asked for is the mode, the options and what the files hold (of a Spark
-        DataFrame, its columns). The file for rejected records that an earlier try has left is replaced.
+        PreconditionFailed if `if_commit` is not the branch's head, or not the commit at which the load creates it. `once` is as
+        in `transaction`: a repeated load has the same mode, options and content of files (for a Spark DataFrame, the same
+        columns). The file for rejected records that an earlier attempt left is replaced.
 
-        With `dry_run` nothing is published: the receipt's `types` count what would be loaded, and its `refusals` what would not, by
-        reason. The rows are staged for that as in a load, and removed again.
+        With `dry_run` nothing is published: the receipt's `types` count what would be loaded, and its `refusals` what would not,
+        by reason. To find out, the rows are staged as in a load, and removed again.
 
-        `on_progress` is called from time to time with how far the load is; what it raises ends the load, and nothing is published.
+        `on_progress` is called from time to time with the progress of the load; if it raises, the load ends and nothing is
+        published.
 
         >>> receipt = g.load("people.jsonl", mode="merge", branch="inbox", from_="main~1", engine="local")
         >>> assert (receipt.total.updated, receipt.total.unchanged, receipt.branch_created) == (1, 3, True)
@@ -211,7 +211,7 @@ class WriteMethods(GraphState):
         engine: Engine = AUTO,
         conf: Mapping[str, str] | None = None,
     ) -> LoadExplanation:
-        """Where a load would run and why, and how its input would be cut into tasks. No rows are read, and Spark is not started.
+        """Where a load would run and why, and how its input would be split into tasks. No rows are read, and Spark is not started.
 
         >>> explained = g.explain_load("people.jsonl")
         >>> assert explained.reason.endswith("Spark from 500 MB on")
@@ -243,8 +243,8 @@ class WriteMethods(GraphState):
         message: str | None = None,
         show_progress: bool = False,
     ) -> EmbedReport:
-        """Make the vectors that `@embed` declares for texts that are stored: the missing ones, or all of them, even where a
-        vector was given. `types` limits this to some types.
+        """Compute the vectors that `@embed` declares for stored texts: the missing ones, or all of them, even where a vector was
+        given. `types` limits this to some types.
 
         A run commits once for each 256 MiB of vectors. When the provider fails, the vectors made so far are committed, and the next
         run continues from there. `dry_run` says how many there are, and calls no provider.
@@ -280,10 +280,10 @@ class WriteMethods(GraphState):
         actor: str | None = None,
         message: str | None = None,
     ) -> Callable[[object, int], None]:
-        """For `foreachBatch` of a Spark stream: each micro-batch is one commit, however often it is tried.
+        """For `foreachBatch` of a Spark stream: each micro-batch is one commit, however often it is retried.
 
-        `frames` is the type that the batch's rows are of, or a function from a batch to DataFrames by type, as `load` takes
-        them. Rejected records stop the query unless `rejects` names a folder, where each batch writes a file of its own.
+        `frames` is the type of the batch's rows, or a function from a batch to DataFrames by type, as `load` takes them. Rejected
+        records stop the query unless `rejects` names a folder, where each batch writes a file of its own.
 
         >>> into = g.stream_into(lambda batch: {"Person": batch.select("name"), "City": batch.select("city")}, mode="merge")
         """
@@ -305,7 +305,7 @@ class WriteMethods(GraphState):
         return StreamInto(self._repository, frames, mode, branch, rejects, actor, message, permit)
 
     def _permit(self, branch: str, mode: LoadMode, actor: str | None) -> Callable[[frozenset[str]], None] | None:
-        """Asks the policy, if there is one, for the types that a load turns out to touch."""
+        """Asks the policy, if there is one, for the types that a load turns out to change."""
         caller = self._caller
         if caller is None:
             return None

@@ -27,5 +27,7 @@ def _text(what: str, value: object) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise UsageError(f"the {what} has no UTF-8: character {error.start + 1} is half of a surrogate pair") from None
+        raise UsageError(
+            f"the {what} cannot be encoded in UTF-8: character {error.start + 1} is half of a surrogate pair"
+        ) from None
     return value

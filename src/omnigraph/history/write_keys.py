@@ -88,7 +88,7 @@ def _name_digest(kind: str, text: str) -> str:
         return _digest(f"{kind}\0{text}".encode(), NAME_BYTES)
     except UnicodeEncodeError as error:
         raise UsageError(
-            f"the write key has no UTF-8: character {error.start + 1} is half of a surrogate pair"
+            f"the write key cannot be encoded in UTF-8: character {error.start + 1} is half of a surrogate pair"
         ) from None
 
 

@@ -1,1 +1,1 @@
-"""Keeping a graph healthy: compaction and indexes."""
+"""Maintenance of a graph: compaction, indexes, cleanup and copies."""

@@ -1,4 +1,5 @@
-"""Stored adjacency follows large changes of a graph: loads, merges and optimize write it, reads do without where it is not there."""
+"""Stored adjacency: loads, merges and optimize write it after large changes, cleanup removes what is obsolete. Reads work without
+it."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from omnigraph.workers import IN_PROCESS, Workers
 def refresh_adjacency(
     repository: Repository, view: View, min_rows: int = MIN_ROWS, workers: Workers = IN_PROCESS
 ) -> list[str]:
-    """Write what a state lacks; the keys of what was written. Nothing is done for tables in memory."""
+    """Write the adjacency that a state lacks; returns the keys of what was written. Does nothing for tables in memory."""
     if repository.tables.store is None:
         return []
     tables = {key: table.stored for key in view.catalog.tables if (table := view.table(key)) is not None}
@@ -35,13 +36,13 @@ def refresh_adjacency(
 def refresh_after(
     repository: Repository, commit: Commit, changed: Collection[int], workers: Workers = IN_PROCESS
 ) -> None:
-    """The same for a commit, if it changed many rows of a type."""
+    """Like `refresh_adjacency`, for a commit, if it changed many rows of a type."""
     if max(changed, default=0) >= MIN_ROWS:
         view = repository.view(repository.history.revisions.snapshot(commit.ref))
         refresh_adjacency(repository, view, workers=workers)
 
 
-# ---------------------------------------------------------------- what is still of use
+# ---------------------------------------------------------------- what is still useful
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class _Stored:
 
     @property
     def subject(self) -> str:
-        """What it is about: ids, edges, or zones of one column."""
+        """What it describes: ids, edges, or zones of one column."""
         return self.key.rpartition("-")[2] if self.header.kind == "zones" else self.header.kind
 
     @property
@@ -61,8 +62,8 @@ class _Stored:
 
 
 def needed_adjacency(store: Store, keys: Iterable[str], is_needed: Callable[[str], bool]) -> set[str]:
-    """Of stored segments, those that reads of kept commits may use: at least half of their rows are in files that are needed (of
-    zones, all of them), and no other covers these too. One that cannot be read is of no use."""
+    """The stored segments that reads of kept commits may use: at least half of their rows (for zones, all) are in files that are
+    needed, and no other segment covers all of theirs. A segment that cannot be read is not needed."""
     stored = [
         _Stored(key, table, segment.header)
         for key in keys
@@ -103,7 +104,7 @@ def _is_superseded(stored: _Stored, others: Iterable[_Stored]) -> bool:
 
 
 def adjacency_fault(store: Store, key: str) -> str | None:
-    """What is wrong with a stored segment."""
+    """What is wrong with a stored segment, if anything."""
     try:
         open_segment(key, store, ByteCache(0), "").check()
     except SegmentLostError:

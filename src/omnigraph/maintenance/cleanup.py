@@ -1,8 +1,8 @@
 """Cleanup: mark from what is kept, then delete what is not, in the order that `history.retention` explains.
 
-Two looks at the graph. The first one finds what nothing keeps and changes nothing: it is all that a dry run does. Then the
-watermarks and the cutoff go up and every branch gets a fence. The second look finds what has come to be kept since, and only
-what neither of them keeps is deleted: entries first, so that whoever misses a file finds out that its commit is gone.
+The graph is examined twice. The first survey finds what nothing keeps and changes nothing: it is all that a dry run does. Then
+the watermarks and the cutoff are raised and every branch gets a fence. The second survey finds what is kept since, and only what
+neither of them keeps is deleted: entries first, so that a reader that misses a file finds that its commit was removed.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from omnigraph.tables import TableFiles
 from omnigraph.workers import IN_PROCESS, Workers
 
 PREPARED_AGE_S = 7 * 24 * 3600.0
-"""A prepared plan that nobody has resumed for so long is given up."""
+"""A prepared plan that was not resumed for this long is discarded."""
 DELETE_BATCH = 1_000
-"""As many as an object store deletes with one request."""
+"""How many objects S3 deletes with one request."""
 SCRATCH_FOLDERS = ("history", "staging", LEASES)
 
 
@@ -47,21 +47,21 @@ class GraphObjects(Protocol):
 
 
 class TableFacts(Protocol):
-    """What cleanup has to know of tables."""
+    """What cleanup needs to know about tables."""
 
     @property
     def has_files(self) -> bool:
-        """Whether they lie beside the other objects of the graph."""
+        """Whether they are stored as files with the other objects of the graph."""
 
     def files_of(self, state: TableState) -> TableFiles: ...
 
     def table_paths(self, schema: str) -> set[str]:
-        """The folders of all tables that a schema declares, whether they are there or not."""
+        """The folders of all tables that a schema declares, whether they exist or not."""
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What a look at the graph found. Nothing was changed."""
+    """What the first survey of the graph found. Nothing was changed."""
 
     policy: RetentionPolicy
     now: float
@@ -73,19 +73,19 @@ class Survey:
     reach: Reachable
     doomed: Mapping[str, tuple[int, ...]]
     listed: tuple[ObjectInfo, ...]
-    """Everything below the folders that cleanup looks at, but for the chains."""
+    """Every object in the folders that cleanup examines, except the chains."""
     garbage: tuple[ObjectInfo, ...]
-    """Of these: what nothing needs, and is old enough."""
+    """Those of `listed` that nothing needs and that are old enough."""
     young: tuple[ObjectInfo, ...]
-    """What nothing needs, as far as can be told, and is too young to be sure: files, and entries with what they need."""
+    """Files and entries that nothing seems to need, but that are too young to be sure."""
     foreign: tuple[str, ...]
-    """What is not the graph's own, as far as its name tells."""
+    """Keys of objects that are not the graph's, judging by their names."""
     temporary: tuple[ObjectInfo, ...]
 
 
 @dataclass(frozen=True)
 class Totals:
-    """A number of files, and the bytes that they take up together.
+    """A number of files, and their total size in bytes.
 
     >>> assert g.storage().history_objects.files >= 1
     """
@@ -121,7 +121,7 @@ def delete_batch(task: DeleteTask) -> int:
 
 @dataclass
 class Cleaner:
-    """One cleanup of one graph. Any number may run at once, on any number of machines: each deletes only what nobody keeps."""
+    """One cleanup of one graph. Any number may run at once, on any number of machines: each deletes only what nothing keeps."""
 
     history: History
     place: GraphObjects
@@ -129,9 +129,9 @@ class Cleaner:
     workers: Workers = IN_PROCESS
     threads: int = READ_THREADS
     entries: dict[tuple[str, int], Entry] = field(default_factory=dict)
-    """Those that were read. They never change."""
+    """The entries that were read. They never change."""
 
-    # ------------------------------------------------------------ looking
+    # ------------------------------------------------------------ surveying
 
     def survey(self, policy: RetentionPolicy) -> Survey:
         history = self.history
@@ -188,13 +188,13 @@ class Cleaner:
         return tuple(info for info in store.list_temporary() if info.modified.timestamp() < cutoff)
 
     def _references(self, now: float) -> tuple[References, tuple[PreparedPlan, ...]]:
-        """What keeps commits now, and the prepared plans that keep nothing any more."""
+        """What keeps commits now, and the prepared plans that have expired."""
         history = self.history
         newest = {name: history.chain.newest(name) for name in history.chain.branches()}
         plans: list[PreparedPlan] = []
         expired: list[PreparedPlan] = []
         for info in history.store.list("recovery"):
-            # Somebody may publish or discard it meanwhile.
+            # It may be published or discarded meanwhile.
             with contextlib.suppress(ObjectMissing):
                 prepared = history.recovery.read(info.key)
                 is_old = now - info.modified.timestamp() >= PREPARED_AGE_S
@@ -209,7 +209,7 @@ class Cleaner:
     def _mark(
         self, reach: Reachable, chains: Chains, doomed: Mapping[str, Iterable[int]], references: References
     ) -> None:
-        """Everything that is needed by the entries that stay, and by prepared plans."""
+        """Mark everything that is needed by entries that stay and by prepared plans."""
         places = [
             (branch, position)
             for branch, positions in chains.items()
@@ -229,8 +229,8 @@ class Cleaner:
                     raise
 
     def _mark_entry(self, reach: Reachable, entry: Entry) -> None:
-        """Another cleanup may have taken the entry since it was read, and then its files. One that is still there has to be
-        readable: without its manifests nobody knows what it needs."""
+        """Another cleanup may have removed the entry, and then its files, since it was read. An entry that still exists must be
+        readable: without its manifests it is not known what it needs."""
         try:
             reach.add_entries([entry])
         except _UNREADABLE:
@@ -238,21 +238,21 @@ class Cleaner:
                 raise
 
     def _read(self, places: Sequence[tuple[str, int]]) -> list[Entry]:
-        """Entries by place. One that is gone by now went in another cleanup, and needs nothing."""
+        """The entries at these positions. One that is missing was removed by another cleanup, and needs nothing."""
         unread = [place for place in places if place not in self.entries]
         entries = side_by_side(lambda place: self.history.chain.find(*place), unread, self.threads)
         self.entries |= {place: entry for place, entry in zip(unread, entries, strict=True) if entry is not None}
         return [self.entries[place] for place in places if place in self.entries]
 
     def _declared_tables(self, reach: Reachable) -> set[str]:
-        """The tables of every schema that is kept: somebody may be about to write their first rows."""
+        """The tables of every schema that is kept: a writer may be about to write their first rows."""
         schemas = {key.removeprefix("schemas/").removesuffix(".json") for key in reach.objects if key[:8] == "schemas/"}
         return {path for schema in schemas for path in self.tables.table_paths(schema)}
 
     # ------------------------------------------------------------ deleting
 
     def sweep(self, survey: Survey) -> dict[Kind, Totals]:
-        """Delete what a survey found, but for what has come to be kept since; how much of each kind went."""
+        """Delete what a survey found, except what is kept since; returns how much of each kind was deleted."""
         retention = self.history.retention
         removed: dict[Kind, Totals] = defaultdict(Totals)
         if not (survey.doomed or survey.garbage or survey.expired or survey.temporary):
@@ -280,7 +280,7 @@ class Cleaner:
         return removed
 
     def _fence_writers_off(self, survey: Survey, removed: dict[Kind, Totals]) -> None:
-        """From here on nobody publishes what was staged before the cutoff, unless it is published or kept already."""
+        """From here on, nothing that was staged before the cutoff can be published, unless it is published or kept already."""
         retention = self.history.retention
         retention.raise_cutoff(survey.cutoff)
         for prepared in survey.expired:
@@ -292,14 +292,14 @@ class Cleaner:
             retention.fence(branch)
 
     def _unneeded(self, survey: Survey) -> tuple[list[ObjectInfo], list[ObjectInfo]]:
-        """The second look, after the fences: of what the first one found, what is still needed by nothing."""
+        """The second survey, after the fences: what the first one found and nothing needs even now."""
         references, _ = self._references(survey.now)
         survey.retained.add(references)
         doomed = {
             branch: [position for position in positions if (branch, position) not in survey.retained.keepers]
             for branch, positions in survey.doomed.items()
         }
-        # What was published since the first look is younger than the cutoff, and stays.
+        # What was published since the first survey is younger than the cutoff, and stays.
         self._mark(survey.reach, listed_chains(self.history.store.list("branches")), doomed, references)
         needed_tables = self._declared_tables(survey.reach)
         entries = [survey.chains[branch][position] for branch, positions in doomed.items() for position in positions]

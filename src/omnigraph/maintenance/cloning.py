@@ -1,7 +1,8 @@
-"""A copy of a graph in another place, with its identity: its branches, or some of them, with all of their history or the newest.
+"""Clones: a copy of a graph in another place, with its identity and all or some of its branches, in full or with their newest
+commits only.
 
-Objects are copied as they are. `graph.json` comes last: until then there is no graph in the other place, and a clone that was
-interrupted goes on from what is there.
+Objects are copied unchanged. `graph.json` is copied last: until then there is no graph in the other place, and a clone that was
+interrupted continues from what is there.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ T = TypeVar("T")
 
 @dataclass
 class _Chosen:
-    """What a clone takes of a graph."""
+    """What a clone copies of a graph."""
 
     entries: dict[tuple[str, int], Entry] = field(default_factory=dict)
     closing: list[Entry] = field(default_factory=list)
-    """The last entry of each deleted branch: so that nobody takes its positions again."""
+    """The last entry of each deleted branch, so that its positions are not used again."""
     floors: dict[str, int] = field(default_factory=dict)
     tags: dict[str, CommitRef] = field(default_factory=dict)
 
@@ -49,9 +50,9 @@ def clone(
     workers: Workers = IN_PROCESS,
     watch: CopyListener = unwatched,
 ) -> CopyReport:
-    """Main and the branches named (None: all of them), with their newest `depth` commits (None: all), and the tags of these."""
+    """Copy main and the given branches (None: all), each with its newest `depth` commits (None: all), and the tags of these."""
     if depth is not None and depth < 1:
-        raise UsageError(f"a clone has at least one commit of each branch, not {depth}", hint="depth=1 (--depth 1)")
+        raise UsageError(f"the depth of a clone must be at least 1, got {depth}", hint="depth=1 (--depth 1)")
     target = place.open()
     _check_no_graph(target)
     chosen = _choose(source.history, branches, depth, watch)
@@ -87,7 +88,7 @@ def _choose(history: History, branches: Sequence[str] | None, depth: int | None,
     names = history.chain.branches()
     wanted = set(names) if branches is None else {MAIN, *branches}
     for name in branches or ():
-        history.chain.head(name)  # BranchNotFound when it is none
+        history.chain.head(name)  # BranchNotFound if it does not exist
     tags = history.tags.list()
     chosen = _Chosen()
     for name in names:
@@ -117,7 +118,7 @@ def _choose_branch(
     floor = history.chain.floor(branch)
     kept = [position for position in positions if floor <= position <= newest.position]
     if depth is None:
-        # Cleanup leaves the entries of tagged commits where they are, below the watermark.
+        # Cleanup keeps the entries of tagged commits, even below the watermark.
         kept += [ref.position for ref in tagged if ref.position < floor]
     taken: list[Entry] = []
     for run in _batches(sorted(set(kept), reverse=True)):
@@ -142,7 +143,7 @@ def _batches(values: Iterable[T]) -> Iterator[list[T]]:
 
 
 def _newest(entries: Sequence[Entry], depth: int) -> list[Entry]:
-    """Of entries in order, newest first, as many as it takes to have that many commits."""
+    """The first of these entries, which are newest first, that together have at least `depth` commits."""
     taken: list[Entry] = []
     for entry in entries:
         taken.append(entry)
@@ -152,7 +153,7 @@ def _newest(entries: Sequence[Entry], depth: int) -> list[Entry]:
 
 
 def _objects(source: Repository, chosen: _Chosen, watch: CopyListener) -> dict[str, int]:
-    """Everything that the entries need, themselves and `graph.json` apart, with sizes where something tells."""
+    """All objects that the entries need, except the entries and `graph.json`, with sizes where they are known and 0 otherwise."""
     reachable = Reachable(files_of(source))
     for number, run in enumerate(_batches(chosen.entries.values())):
         watch("read tables", number * COPY_THREADS, len(chosen.entries))
@@ -166,7 +167,7 @@ def _objects(source: Repository, chosen: _Chosen, watch: CopyListener) -> dict[s
 
 
 def _copy_same(source: Store, target: Store, keys: Sequence[str]) -> Copied:
-    """Small objects that must be the same, byte for byte, if they are there."""
+    """Copy small objects. AlreadyExists if the target has one of them with different bytes."""
     with ThreadPoolExecutor(COPY_THREADS) as pool:
         return sum(pool.map(lambda key: _copied_same(source, target, key), keys), Copied())
 
@@ -178,7 +179,7 @@ def _copied_same(source: Store, target: Store, key: str) -> Copied:
     except ObjectExists:
         if target.get(key) != data:
             raise AlreadyExists(
-                f"{target.uri} holds a part of another graph: '{key}'", hint="choose another place, or empty this one"
+                f"{target.uri} has files of another graph: '{key}'", hint="choose another place, or empty this one"
             ) from None
         return Copied(present=1)
     return Copied(1, len(data))

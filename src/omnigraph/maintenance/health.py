@@ -13,7 +13,7 @@ from omnigraph.tables.staging import deleted_rows
 
 @dataclass(frozen=True)
 class PendingIndex:
-    """An index that does not cover every row yet, and why; reads find the rest by scan.
+    """An index that does not cover every row yet, and why; reads scan the other rows.
 
     >>> for table in g.optimize(dry_run=True).tables:
     ...     for index in table.before.pending:
@@ -37,7 +37,7 @@ class TableShape:
     rows: int
     fragments: int
     deleted_rows: int
-    """Rows that are still in files and that no reader sees."""
+    """Rows that are still in files but deleted."""
     bytes: int
     indexes: int
     pending: tuple[PendingIndex, ...]

@@ -1,4 +1,4 @@
-"""Which property gets which index, and what the indexes cover. Reads are right without any."""
+"""Which property gets which index, and what the indexes cover. Reads are correct without any."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from omnigraph.views import View
 
 
 def index_specs(entity: EntityType) -> list[IndexSpec]:
-    """The indexes a type wants: its ids (and ends) always, then @key and @index of one node property each.
+    """The indexes of a type: its ids (and ends) always, then one for each node property with @key or @index.
 
     Declarations over several properties, and those on edges, are kept in the schema and build nothing.
     """
@@ -41,7 +41,7 @@ def _for_property(property: Property) -> Iterator[IndexSpec]:
 
 @dataclass(frozen=True)
 class IndexState:
-    """One declared index of one table: how many rows it covers, and how many a read still finds by scan.
+    """One declared index of one table: how many rows it covers, and how many a read still has to scan.
 
     >>> person = next(each for each in g.storage().types if each.type == "node:Person")
     >>> assert {index.column for index in person.indexes} == {"id", "name"}
@@ -53,7 +53,7 @@ class IndexState:
     covered_rows: int
     pending_rows: int
     reason: str | None = None
-    """Why rows are pending; None when none is."""
+    """Why rows are pending; None if there are none."""
 
     @property
     def is_complete(self) -> bool:
@@ -76,7 +76,7 @@ class IndexState:
 
 
 def index_state(view: View, keys: Iterable[str] | None = None) -> list[IndexState]:
-    """Every wanted index of these tables (all of them), by table and column."""
+    """Every index of the given tables (by default, of all), by table and column."""
     states = []
     for key in view.catalog.tables if keys is None else keys:
         specs, table = index_specs(view.entity(key)), view.table(key)

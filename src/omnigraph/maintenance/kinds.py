@@ -1,4 +1,4 @@
-"""What an object of a graph is, by its key. What has no such name is not the graph's, and is never touched."""
+"""What an object of a graph is, by its key. An object with any other key is not the graph's, and is never touched."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Kind = Literal[
     "staging",
     "leases",
 ]
-"""In the words of a report: entries of chains, parts of tables, segments of the log, plans, scratch of running work."""
+"""As reports name them: entries of chains, parts of tables, segments of the log, prepared plans, temporary files of running work."""
 
 _ID = "[0-9A-Za-z]{26}"
 _TABLE = r"(?:nodes|edges)/[^/]+-[0-9a-z]{10}"
@@ -44,17 +44,16 @@ _FIRST_VERSION = re.compile(rf"{_TABLE}/_versions/(?:[0-9]+\.manifest|latest_ver
 
 
 def kind_of(key: str) -> Kind | None:
-    """None: this is nothing that cleanup may ever remove."""
+    """The kind of an object; None if cleanup must never remove it."""
     return next((kind for kind, pattern in _KINDS if pattern.fullmatch(key)), None)
 
 
 def table_of(key: str) -> str | None:
-    """The folder of the table that an object belongs to."""
+    """The folder of the table that an object belongs to, if any."""
     parsed = re.match(_TABLE, key)
     return None if parsed is None else parsed[0]
 
 
 def is_first_version(key: str) -> bool:
-    """Whether this is the empty version that a table begins with (or Lance's note of it), on which everybody stands who writes
-    its first rows."""
+    """Whether this is the empty first version of a table (or Lance's hint to it), which the first rows are written on top of."""
     return _FIRST_VERSION.fullmatch(key) is not None

@@ -1,8 +1,8 @@
-"""Maintenance of a branch: fragments rewritten, indexes completed, published as one commit that changes no row.
+"""Maintenance of a branch: rewrites fragments and completes indexes, and publishes both as one commit that changes no row.
 
-The work is done on the head as it is at the start. Whatever is written meanwhile, it is put on the newest head then, in a time
-that depends on what moved and not on the size of the tables: rows that others deleted are deleted from the new fragments,
-fragments that others added stay beside them, and what stands in commits stays there. So it lands beside writers that never stop.
+The work is based on the head at the start. It is then rebased on the newest head, in time that depends on what changed meanwhile
+and not on the size of the tables: rows that others deleted are deleted from the new fragments, fragments that others added are
+kept, and inline rows stay inline. So it gets published even if writers never pause.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ from omnigraph.workers import IN_PROCESS, InProcess, Workers
 from omnigraph.write.publishing import publish
 
 MAX_ATTEMPTS = 5
-"""Starts from the beginning, which only a change of the schema costs."""
+"""How often the work may start from the beginning: after a change of the schema, or when others have replaced all that it was
+based on."""
 MAX_ROUNDS = 4
-"""Rounds of as many attempts to publish as any writer makes."""
+"""How often publishing is repeated after Contention."""
 IN_PROCESS_ROWS = 262_144
-"""A table with fewer rows is done here before a job could start."""
+"""A table with fewer rows is maintained in this process, which takes less time than to start a job."""
 INDEXED_REBASES = 3
-"""So many times rows that arrived meanwhile are indexed too; then landing counts more than they do."""
+"""How many rebases of tables also index rows that arrived meanwhile; later ones leave them out, to publish sooner."""
 MAX_ROWS_INDEXED_LATE = 65_536
 
 
@@ -51,7 +52,7 @@ class TableReport:
 
     table_key: str
     actions: tuple[str, ...]
-    """With their reasons; () when there was nothing to do."""
+    """What was done, with reasons; empty if there was nothing to do."""
     before: TableShape
     after: TableShape
 
@@ -77,12 +78,12 @@ class _TableWork:
     rewrites: bool
     groups: tuple[Group, ...]
     segments: tuple[SegmentPlan, ...]
-    """Indexes to complete; those of the fragments to be rewritten are planned when they are written."""
+    """Index segments to build; those for rewritten fragments are planned after the rewrite."""
     unneeded: frozenset[str]
-    """Segments of indexes, by UUID, that can go; more of them once the fragments are written."""
+    """UUIDs of index segments to drop; the rewrite of fragments may add more."""
     purge: bool
     inline: int
-    """Rows that stand in commits, or are masked there, and are to be stored."""
+    """How many inline rows and inline deletions are to be stored."""
 
     @property
     def is_needed(self) -> bool:
@@ -114,7 +115,7 @@ class _TableWork:
 
 @dataclass(frozen=True)
 class _Done:
-    """A table after its work, as a version on its base, and what it takes to have the same on a later version."""
+    """The result of the work on a table, as a version on top of its base, and what is needed to rebase it on a later version."""
 
     work: _TableWork
     rewrite: Rewrite | None
@@ -137,10 +138,11 @@ def maintain(
     actor: str | None = None,
     workers: Workers = IN_PROCESS,
 ) -> OptimizeReport:
-    """One commit, or none when nothing was to do. Started again from the new head when the schema changes meanwhile.
+    """Maintain a branch with one commit, or none if there is nothing to do. Starts again from the new head if the schema changes
+    meanwhile.
 
-    With `purge` no file of the new state holds a deleted row: fragments that lost any are written again, and so are the
-    indexes over them. An entry that carries rows which are gone is followed by another one.
+    With `purge` no file of the new state contains a deleted row: fragments with deleted rows are rewritten, and so are the
+    indexes over them. If the newest entry has inline rows that are deleted by now, another entry follows it.
     """
     check_attribution(actor)
     for attempt in range(1, MAX_ATTEMPTS + 1):
@@ -169,7 +171,7 @@ def maintain(
 
 
 def _holds_gone_rows(entry: Entry) -> bool:
-    """Whether the object of an entry carries rows, or ids, that its newest commit does not have."""
+    """Whether an entry has inline rows, or ids of removed rows, that its newest commit does not have."""
     live = {(key, row) for key, state in entry.head.tables.items() for row in state.inline.row_texts.items()}
     states = [*entry.before.tables.items(), *(item for step in entry.steps for item in step.tables.items())]
     if any(step.removed_ids for step in entry.steps):
@@ -207,7 +209,7 @@ def _done_and_published(
 
 
 def _publish(repository: Repository, plan: PublishPlan, rebase: _Rebase) -> Commit:
-    """What took long to make is not given up at the first Contention."""
+    """Publish, with retries after Contention, since the work took long."""
     for _ in range(MAX_ROUNDS - 1):
         with contextlib.suppress(Contention):
             return publish(repository.history, plan, rebase)
@@ -263,8 +265,8 @@ def _build_segment(task: _SegmentTask) -> Any:
 
 
 def _do(repository: Repository, view: View, work: _TableWork, workers: Workers) -> _Done | None:
-    """Groups of fragments and index segments, each a task; in this process when the table is small. None: all that was missing is
-    beside the table, and needs no version."""
+    """Rewrite groups of fragments and build index segments, each as one task; in this process if the table is small. None if no
+    new version is needed."""
     tables = repository.tables
     table, settled = tables.settle(work.table)
     if settled is not None:
@@ -308,12 +310,12 @@ def _built(repository: Repository, table: Table, plans: Sequence[SegmentPlan], w
 
 
 class _NothingLeftError(Exception):
-    """Others have made everything again that was worked on."""
+    """Other writers have replaced everything that was worked on."""
 
 
 class _Rebase:
-    """Puts the work on the snapshot that is the newest now; called once for each lost race. Rows that stand in commits since stay
-    there, on top of what was made: so beside small commits an attempt writes no file."""
+    """Rebases the work on the newest snapshot; called once for each lost race. Rows that were committed inline since stay inline,
+    so an attempt that races with small commits writes no file."""
 
     def __init__(self, repository: Repository, done: dict[str, _Done]) -> None:
         self._repository = repository
@@ -322,7 +324,7 @@ class _Rebase:
             (result.work.key, result.work.table.version): _Placed.on_base(repository, result)
             for result in done.values()
         }
-        """By table and stored version: the work on top of it."""
+        """The rebased work by table and stored version."""
         self._stagings = 0
 
     def __call__(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
@@ -343,8 +345,8 @@ class _Rebase:
         return replace(plan, changes=tuple(changes))
 
     def _carried(self, view: View, done: _Done, state: TableState) -> tuple[Staged, Inline] | None:
-        """The work on the version that a table has now, and what stands in commits on top of it; None when nothing fits any
-        more."""
+        """The work on top of the current version of a table, and the inline changes on top of it; None if none of the work
+        applies any more."""
         place = (done.work.key, state.version)
         if (placed := self._placed.get(place)) is not None:
             inline = placed.rebase.moved(state.inline)
@@ -359,7 +361,7 @@ class _Rebase:
         return placed.version, inline
 
     def _put_on(self, view: View, done: _Done) -> _Placed | None:
-        """The versions made on top of the one that the table has now, each on the one before it; None when nothing fits any more."""
+        """Stage the work on top of the current version of a table; None if none of it applies any more."""
         table = view.table(done.work.key)
         assert table is not None, "it has a state"
         tables, head = self._repository.tables, table.stored
@@ -383,7 +385,7 @@ class _Rebase:
         return _Placed(staged[-1], InlineRebase(table.stored, after))
 
     def _index_arrivals(self, view: View, key: str, head: Table) -> Staged | None:
-        """Indexes for the few rows that came since; many of them are left for the next time."""
+        """Index the rows that arrived since, unless they are many: those are left for the next run."""
         plans = plan_segments(head, index_specs(view.entity(key)), rebuild=False)
         missing = {fragment for plan in plans for fragment in plan.fragments}
         if (
@@ -397,7 +399,7 @@ class _Rebase:
 
 @dataclass(frozen=True)
 class _Placed:
-    """The work on top of a stored version, and how changes that stand in commits on top of that go on top of this."""
+    """The work on top of a stored version, and how inline changes on top of that version are moved on top of the work."""
 
     version: Staged
     rebase: InlineRebase

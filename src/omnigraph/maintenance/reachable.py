@@ -1,4 +1,4 @@
-"""From what is kept to every object that it needs: the one definition for cleanup, verification and copies."""
+"""Every object that kept commits need: the one definition that cleanup, verification and copies share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from omnigraph.history.schemas import schema_key
 from omnigraph.tables import TableFiles
 
 READ_THREADS = 16
-"""Small objects that are read at the same time."""
+"""How many small objects are read at the same time."""
 
 FilesOf = Callable[[TableState], TableFiles]
 T = TypeVar("T")
@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 
 def side_by_side(function: Callable[[T], R], values: Sequence[T], threads: int) -> list[R]:
-    """The result of each, in order; this many at the same time."""
+    """The result of the function for each value, in order, with this many threads."""
     if threads == 1 or len(values) < 2:
         return [function(value) for value in values]
     with ThreadPoolExecutor(min(threads, len(values))) as pool:
@@ -30,7 +30,7 @@ def side_by_side(function: Callable[[T], R], values: Sequence[T], threads: int) 
 
 
 def history_objects(entry: Entry) -> set[str]:
-    """The objects beside the tables that an entry needs, itself included: schemas, log, write keys, ancestry."""
+    """The objects other than tables that an entry needs, itself included: schemas, log, write keys, ancestry."""
     keys = {GRAPH_KEY, key_of(entry.branch, entry.position), *_named_objects(entry)}
     return keys | {schema_key(step.schema) for step in entry.steps}
 
@@ -44,9 +44,9 @@ def _named_objects(entry: Entry) -> Iterator[str]:
 
 
 def entry_snapshots(entry: Entry) -> tuple[Snapshot, ...]:
-    """The states that are kept with an entry: that of each of its commits, or, if it has none, the one it stands on.
+    """The states that are kept with an entry: those of its commits or, if it has none, the state that it is based on.
 
-    The state before its first commit belongs to the entry before it, and so does the one that a deleted branch ended with.
+    The state before its first commit belongs to the previous entry, and so does the last state of a deleted branch.
     """
     return entry.snapshots() or ((entry.before,) if entry.alive else ())
 
@@ -62,12 +62,11 @@ def plan_states(plan: PublishPlan) -> Iterator[tuple[str, TableState]]:
 
 @dataclass
 class Reachable:
-    """The objects that some entries, states and plans need. Whatever is not in here, none of them reads.
+    """The objects that the added entries, states and plans need: they read no others.
 
-    Keys are those of the graph's store. An object is needed if its key is in `objects`, or lies below one of `folders`
-    (index segments, whose files no manifest names one by one). Each version of a table is opened once, however many
-    commits have it: one or two requests each. Damaged when the manifest of a kept version cannot be read: nobody may
-    conclude then what is not needed.
+    Keys are those of the graph's store. An object is needed if its key is in `objects`, or is in one of `folders` (index
+    segments, whose files are not named in manifests). Each version of a table is opened once, however many commits have it, with
+    one or two requests. Damaged if the manifest of a kept version cannot be read: then it is not known what is needed.
     """
 
     files_of: FilesOf
@@ -78,7 +77,7 @@ class Reachable:
     _versions: dict[tuple[str, int], TableFiles] = field(default_factory=dict)
 
     def add_entries(self, entries: Iterable[Entry]) -> None:
-        """Entries with the states of their commits."""
+        """Add entries with the states of their commits."""
         states: set[TableState] = set()
         for entry in entries:
             self.objects |= history_objects(entry)
@@ -86,8 +85,8 @@ class Reachable:
         self.add_states(states)
 
     def add_plan(self, plan: PublishPlan) -> None:
-        """What publishing a prepared plan needs: the versions it staged, the state and history of the branch it makes, and the
-        versions that it compares with what has moved."""
+        """Add what publishing a prepared plan needs: the versions it staged, the state and history of a branch that it creates,
+        and the versions it is compared with in a rebase."""
         self.objects |= {schema_key(digest) for digest in (plan.schema, plan.new_schema) if digest is not None}
         if plan.opening is not None:
             self.objects.update(_named_objects(plan.opening))

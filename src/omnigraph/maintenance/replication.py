@@ -1,9 +1,9 @@
-"""Copies of a graph that follow each other: a branch is pushed from one to the other, or pulled, as long as it only moves forward.
+"""Push and pull: a branch is brought from one copy of a graph to another, as long as it only moves forward.
 
-Commits keep their ids, their seq and their incarnation; where in the chain they stand is each graph's own matter. A commit goes to
-the other graph only if all that it stands on is there: so a commit of an incarnation is the same one in every copy that has
-it, and a branch that went different ways in two copies is refused in both directions. Everything a commit needs is copied
-before the branch moves, by creating its next entry.
+Commits keep their ids, their seq and their incarnation; their position in the chain may differ from copy to copy. A commit is
+copied only if the target has everything that it builds on. So a commit of an incarnation is the same in every copy that has it,
+and a branch that has diverged is refused in both directions. Everything a commit needs is copied before the branch moves, which
+happens by creating its next entry.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ class CopyReport:
     """
 
     commits: dict[str, int]
-    """By branch."""
+    """How many commits were copied, by branch."""
     tags: tuple[str, ...]
     objects: int
     bytes: int
     present: int
-    """Objects that were there already, from a copy that was interrupted."""
+    """How many objects were there already, from an interrupted copy."""
 
 
 def push(
@@ -82,9 +82,9 @@ def push(
     workers: Workers = IN_PROCESS,
     watch: CopyListener = unwatched,
 ) -> CopyReport:
-    """Bring a branch of one graph to what another copy of it has. `place` is where the target is.
+    """Bring a branch of the target up to date with the source, another copy of the graph. `place` is where the target is.
 
-    NotFastForward when the target's branch has commits that the source's has not, or lacks what the branch stands on.
+    NotFastForward if the target's branch has commits that the source lacks, or lacks commits that the branch builds on.
     """
     _check_same_graph(source, target)
     ours = source.history.chain.head(branch)
@@ -113,16 +113,18 @@ def push_as_one(
     *,
     actor: str | None = None,
 ) -> CopyReport:
-    """What a branch has here, as one commit on a new branch `to` of the target, which starts at the newest commit that both have.
+    """Copy the state of a branch, as one commit, to a new branch `to` of the target that starts at the newest commit that both
+    have.
 
-    For a branch that has diverged: its commits keep their ids here, and there is one that holds what they did.
+    For a branch that has diverged: its own commits stay in the source only.
     """
     _check_same_graph(source, target)
     ours, theirs, since = source.history.chain.head(branch), target.chain.head(branch), target.clock()
     shared = next((commit for commit in source.history.log.walk(ours) if target.log.find(theirs, commit.id)), None)
     if shared is None:
         raise NotFastForward(
-            f"branch '{branch}' has no commit that both graphs have", hint="one of them was deleted and made again"
+            f"branch '{branch}' has no commit in common in the two graphs",
+            hint="the branch was deleted and created again in one of them",
         )
     start = target.revisions.entry(shared.id)
     target.tags.check_no_tag(to)
@@ -160,15 +162,15 @@ def push_as_one(
 def _check_same_graph(source: Repository, target: History) -> None:
     if source.history.identity.graph_id != target.identity.graph_id:
         raise UsageError(
-            f"{target.store.uri} is another graph than {source.store.uri}",
-            hint="branches travel between a graph and its clones: 'omnigraph clone' makes one",
+            f"{target.store.uri} is not a copy of {source.store.uri}",
+            hint="push and pull work between a graph and its clones: 'omnigraph clone' makes one",
         )
     check_writable(target.identity.write_features, "this graph")
 
 
 @dataclass(frozen=True)
 class _Travelling:
-    """A commit of the source, what it changed, and, for a merge, what it reaches."""
+    """A commit to be copied: what it changed and, for a merge, what it reaches."""
 
     step: CommitStep
     reached: dict[str, int] | None
@@ -179,7 +181,7 @@ class _Travelling:
 
 
 class _Transfer:
-    """One branch on its way from one graph to another."""
+    """The transfer of one branch from one graph to another."""
 
     def __init__(self, source: Repository, target: History, branch: str, ours: Entry, watch: CopyListener) -> None:
         self.watch = watch
@@ -188,11 +190,12 @@ class _Transfer:
         self.branch = branch
         self.ours = ours
         self.base = ours.head.commit.ref
-        """The newest commit of the branch that the target has, or where its branch will start, in the target's chain."""
+        """The newest commit of the branch that the target has, or the one at which its branch will start, as a commit of the
+        target."""
         self.known = ours.head
         """The state at that commit."""
 
-    # ------------------------------------------------------------ what travels
+    # ------------------------------------------------------------ commits
 
     def missing(self, theirs: Entry | None) -> list[_Travelling]:
         """The commits of the branch that the target lacks, oldest first."""
@@ -219,12 +222,12 @@ class _Transfer:
         return travelling
 
     def _check_moves_on(self, theirs: Entry) -> None:
-        """NotFastForward unless the source has the target's head on the way to its own."""
+        """NotFastForward unless the target's head is a commit of the source's branch."""
         history, their_head, our_head = self.source.history, theirs.head.commit, self.ours.head.commit
         if theirs.incarnation != self.ours.incarnation:
             raise NotFastForward(
-                f"branch '{self.branch}' of {self.target.store.uri} is another than that of {self.source.store.uri}: "
-                "one of them was deleted and made again",
+                f"branch '{self.branch}' of {self.target.store.uri} is not the one of {self.source.store.uri}: "
+                "one of them was deleted and created again",
                 hint=f"delete one of them: omnigraph branch delete {self.branch} --store ...",
             )
         same = history.log.by_seq(self.ours, their_head.ref.seq) if their_head.ref.seq <= our_head.ref.seq else None
@@ -238,7 +241,7 @@ class _Transfer:
         )
 
     def _localized(self, step: CommitStep) -> CommitStep:
-        """The step with its merged parent where the target has it."""
+        """The step with its merged parent as the target has it."""
         merged = step.commit.merged
         if merged is None:
             return step
@@ -246,12 +249,12 @@ class _Transfer:
         return replace(step, commit=replace(step.commit, parents=parents))
 
     def _there(self, ref: CommitRef) -> Commit:
-        """A commit that the branch stands on, as the target has it."""
+        """A commit that the branch builds on, as the target has it. NotFastForward if it lacks it."""
         try:
             return self.target.revisions.find(ref.id)
         except CommitNotFound:
             raise NotFastForward(
-                f"branch '{self.branch}' stands on commit {ref.id} of branch '{ref.branch}', which "
+                f"branch '{self.branch}' builds on commit {ref.id} of branch '{ref.branch}', which "
                 f"{self.target.store.uri} lacks",
                 hint=f"bring '{ref.branch}' there first",
             ) from None
@@ -259,13 +262,13 @@ class _Transfer:
     # ------------------------------------------------------------ files
 
     def copy(self, commits: Sequence[_Travelling], place: StoreAddress, workers: Workers) -> Copied:
-        """Every object that the commits need and the commit before them does not."""
+        """Copy every object that the commits need and the commit before them does not."""
         source = self.source
         changed = {(key, state) for commit in commits for key, state in commit.step.tables.items() if state is not None}
         wanted, known = Reachable(files_of(source)), Reachable(files_of(source))
         wanted.add_states(state for _, state in changed)
         for state in filter(None, {self.known.table(key) for key, _ in changed}):
-            # What the source gave up since is not known to it any more: more is offered then, and found to be there.
+            # The source may have cleaned this state up. Then more objects are offered, which the target turns out to have.
             with contextlib.suppress(Damaged, StoragePermanent):
                 known.add_states([state])
         objects = dict(sized_objects(source.store, wanted, known))
@@ -277,7 +280,7 @@ class _Transfer:
     # ------------------------------------------------------------ the branch
 
     def publish(self, head: Head, commits: Sequence[_Travelling]) -> None:
-        """Move the target's branch on to the last of the commits, unless somebody else has moved it elsewhere."""
+        """Move the target's branch forward to the last of the commits. NotFastForward if it has moved elsewhere."""
         ids = [self.base.id, *(commit.commit.id for commit in commits)]
         for _ in range(MAX_ATTEMPTS):
             if head.entry is None or not head.entry.alive:
@@ -299,14 +302,14 @@ class _Transfer:
         raise Contention(f"branch '{self.branch}' of {self.target.store.uri} moved too often", hint="retry")
 
     def _opened(self, head: Head) -> Head:
-        """The branch made at the target as the source has it: the same incarnation, at the same commit."""
+        """Create the branch in the target as the source has it: the same incarnation, at the same commit."""
         source, target = self.source.history, self.target
         start = incarnation_start(self.ours.incarnation)[1]
         made = source.chain.read(self.branch, start)
         free = start if head.entry is None else head.entry.position + 1
         if free != start:
             raise NotFastForward(
-                f"'{self.branch}' was deleted and made again on both sides",
+                f"'{self.branch}' was deleted and created again on both sides",
                 hint="push it under another name: omnigraph branch create NAME " + self.branch,
             )
         target.tags.check_no_tag(self.branch)
@@ -318,7 +321,7 @@ class _Transfer:
         return target.publisher.newest_head(self.branch)
 
     def copy_tags(self, commits: Sequence[_Travelling]) -> tuple[tuple[str, ...], Copied]:
-        """Tags of the commits that travelled. One whose name the target has for another commit stays behind."""
+        """Copy the tags of these commits, except those whose names the target uses already."""
         ids = {commit.commit.id for commit in commits}
         if not ids:
             return (), Copied()
@@ -334,7 +337,7 @@ class _Transfer:
 
 
 def _fitting(commits: Sequence[_Travelling]) -> Iterator[_Travelling]:
-    """The first commits that fit one entry: a merge stands alone in its own."""
+    """The first of these commits that fit in one entry: a merge has an entry to itself."""
     for number, commit in enumerate(commits[:MAX_COMMITS_PER_ENTRY]):
         if commit.reached is not None and number:
             return
@@ -348,7 +351,7 @@ def files_of(repository: Repository) -> FilesOf:
 
 
 def sized_objects(store: Store, wanted: Reachable, known: Reachable) -> Iterator[tuple[str, int]]:
-    """The objects that are wanted and not known, with their sizes where something tells; 0: small."""
+    """The objects that are wanted and not known, with their sizes; 0 for small ones, whose size is not known."""
     sizes = {key: size for files in wanted.states.values() for key, size in files.data.items()}
     yield from ((key, sizes.get(key) or 0) for key in sorted(wanted.objects - known.objects))
     for folder in sorted(wanted.folders - known.folders):
@@ -365,7 +368,7 @@ def copy_all(
     *,
     old_before: float,
 ) -> Copied:
-    """In this process, side by side; or by Spark's workers, when there are many."""
+    """Copy objects: concurrently in this process, or on Spark's workers if there are many."""
     listed = sorted(objects.items())
     if isinstance(workers, InProcess) or len(listed) <= OBJECTS_PER_TASK:
         return copy_between(source.store, target, listed, old_before=old_before, watch=watch)
@@ -377,8 +380,8 @@ def copy_all(
 
 
 def copy_zones(source: Store, target: Store, copied: Iterable[str]) -> Copied:
-    """The zones of the edge tables that some of these objects belong to: small files by which edges are found. No commit names
-    them, and a copy without them only takes longer to find an edge: what cannot be copied is left out."""
+    """Copy the zones of the edge tables that these objects belong to: small files that help to find edges. No commit names them,
+    and without them finding an edge only takes longer, so zones that cannot be copied are skipped."""
     tables = {table_of(key) for key in copied if key.startswith("edges/") and kind_of(key) == "data"}
     total = Copied()
     for table in sorted(filter(None, tables)):

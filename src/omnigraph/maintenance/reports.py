@@ -1,4 +1,4 @@
-"""What cleanup removes and what is kept for whom, and what the types of a graph take up."""
+"""Reports: what cleanup removes, what keeps the rest, and how much storage the types of a graph take."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of "90s", "30m", "12h", "7d", "4w" or a plain number of seconds."""
+    """A duration in seconds, from "90s", "30m", "12h", "7d", "4w" or a number of seconds."""
     parsed = _DURATION.fullmatch(text.strip().lower())
     if parsed is None:
         raise UsageError(f"'{text}' is not a duration", hint="write 30m, 12h, 7d or 4w, or 0")
@@ -34,7 +34,7 @@ def parse_duration(text: str) -> float:
 
 @dataclass(frozen=True)
 class KeptBy:
-    """What one branch or tag keeps, and how much of it nothing else keeps: that is freed when it is deleted and cleaned up.
+    """What one branch or tag keeps, and how much of it nothing else keeps: deleting it and running cleanup frees that much.
 
     >>> [main] = [kept for kept in g.storage().kept if kept.name == "branch main"]
     >>> assert main.commits >= 1
@@ -51,7 +51,7 @@ class CleanupReport:
     """What a cleanup removed or, as a dry run, would remove: files and bytes by kind.
 
     `waiting` is what nothing needs and is too young to be removed; `watermarks` gives, for each branch that lost commits, the
-    position from which on it keeps them; `foreign` are files that are not the graph's own, and were left alone.
+    position from which it keeps them; `foreign` are files that are not the graph's own, and were left alone.
 
     >>> report = g.cleanup(keep=10, dry_run=True)
     >>> assert report.files == sum(totals.files for totals in report.removed.values())
@@ -81,8 +81,8 @@ class CleanupReport:
 
 @dataclass(frozen=True)
 class TypeStorage:
-    """What one type takes up. `live_bytes` are those of the branch's head, `history_bytes` those that other kept commits need
-    beside, `adjacency_bytes` those of files that only make reads faster, `reclaimable_bytes` those that none needs.
+    """How much storage one type takes. `live_bytes` are those of the branch's head, `history_bytes` those that other kept commits
+    need in addition, `adjacency_bytes` those of files that only make reads faster, `reclaimable_bytes` those that nothing needs.
 
     >>> person = next(each for each in g.storage().types if each.type == "node:Person")
     >>> assert person.rows >= 3
@@ -101,7 +101,7 @@ class TypeStorage:
 
 @dataclass(frozen=True)
 class StorageReport:
-    """What a graph takes up: its types at one branch, and what each branch and tag alone keeps.
+    """How much storage a graph takes: its types at one branch, and what each branch and tag alone keeps.
 
     >>> assert g.storage().reclaimable_bytes >= 0
     """
@@ -112,7 +112,7 @@ class StorageReport:
     history_objects: Totals
     """Entries, segments of the log and other small objects."""
     held_bytes: int
-    """What the process that has the graph open holds of it in memory to answer faster: adjacency, keys, often-used columns."""
+    """How many bytes this process caches in memory to answer faster: adjacency, keys, often-used columns."""
 
     @property
     def reclaimable_bytes(self) -> int:
@@ -152,7 +152,7 @@ class OpenedStore:
 
 
 def cleaner_of(repository: Repository, place: GraphObjects | None = None, workers: Workers = IN_PROCESS) -> Cleaner:
-    """`place`: where tasks that run elsewhere find the graph."""
+    """The cleaner of a graph. `place` is where tasks that run elsewhere find it."""
     return Cleaner(repository.history, place or OpenedStore(repository), RepositoryTables(repository), workers)
 
 
@@ -188,11 +188,12 @@ def _would_remove(survey: Survey) -> dict[Kind, Totals]:
     return removed
 
 
-# ---------------------------------------------------------------- what is kept for whom
+# ---------------------------------------------------------------- what keeps what
 
 
 def kept_by(cleaner: Cleaner, survey: Survey) -> tuple[KeptBy, ...]:
-    """Each branch and tag, and whatever else keeps commits, with the files that it alone keeps."""
+    """Everything that keeps commits (branches, tags, running and prepared writes, later merges), with the files that it alone
+    keeps."""
     keepers_of: dict[str, set[str]] = defaultdict(set)
     commits: dict[str, int] = defaultdict(int)
     for place, keepers in survey.retained.keepers.items():
@@ -217,7 +218,7 @@ def kept_by(cleaner: Cleaner, survey: Survey) -> tuple[KeptBy, ...]:
 
 
 def _sizes(survey: Survey) -> dict[str, Totals]:
-    """Of each file, and of each folder of an index segment."""
+    """The size of each file, and of each folder of an index segment."""
     sizes: dict[str, Totals] = defaultdict(Totals)
     for info in survey.listed:
         sizes[index_folder(info.key) or info.key] += Totals(1, info.size)

@@ -1,4 +1,4 @@
-"""Which entries of which chains are kept: by policy, by name, and because somebody works on them."""
+"""Which entries of the chains are kept: by policy, by branches and tags, and by running writes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from omnigraph.history.values import LogSegment
 from omnigraph.storage import ObjectInfo
 
 Chains = Mapping[str, Mapping[int, ObjectInfo]]
-"""What a listing tells of every branch: its entries by position."""
+"""The listed entries of every branch, by position."""
 
 
 @dataclass(frozen=True)
 class RetentionPolicy:
     """How much of its own history a branch keeps: its `keep` newest commits, and those younger than `older_than` seconds.
 
-    Without both, all of it. A branch that is not among `branches` (None: all are) keeps all of it too.
+    With neither, all of it. A branch that is not among `branches` (None: all are) keeps all of it too.
     """
 
     keep: int | None = None
@@ -39,14 +39,14 @@ class RetentionPolicy:
         return not self.concerns(branch) or (self.keep is None and self.older_than is None)
 
     def keeps(self, place: int, age_s: float) -> bool:
-        """Of a branch that does not keep all: the commit at this place, counted from 0 at the head."""
+        """Whether a branch that does not keep everything keeps the commit at this place, counted from 0 at the head."""
         return place < (1 if self.keep is None else self.keep) or (
             self.older_than is not None and age_s < self.older_than
         )
 
 
 def listed_chains(infos: Iterable[ObjectInfo]) -> Chains:
-    """From a listing of `branches`. Damaged when something else lies in a branch's folder."""
+    """The chains in a listing of `branches`. Damaged if there is something else in a branch's folder."""
     chains: dict[str, dict[int, ObjectInfo]] = defaultdict(dict)
     for info in infos:
         chains[unquote(info.key.split("/")[1])][position_of(info.key)] = info
@@ -70,17 +70,17 @@ class References:
 
 @dataclass
 class Retained:
-    """Entries that are kept, and by which branches and tags."""
+    """The entries that are kept, and by what."""
 
     history: History
     policy: RetentionPolicy
     chains: Chains
     now: float
     cutoff: float
-    """By the store's clock: what was superseded later stays, whatever the policy says."""
+    """By the store's clock. What was superseded later is kept, whatever the policy says."""
     keepers: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
     floors: dict[str, int] = field(default_factory=dict)
-    """Watermarks that were looked up, after the chains were listed."""
+    """Watermarks by branch, as found after the chains were listed."""
 
     def add(self, references: References) -> None:
         log = _RememberingLog(self.history.log)
@@ -103,15 +103,15 @@ class Retained:
         for place, commit in enumerate(log.walk(head)):
             info = self.chains.get(commit.ref.branch, {}).get(commit.ref.position)
             if place and info is None and self._was_removed(commit.ref):
-                return  # And so is everything below it, but for what has other reasons.
+                return  # So is everything older, unless something else keeps it.
             age = 0.0 if info is None else self.now - info.modified.timestamp()
             if not self.policy.keeps_all_of(head.branch) and not self.policy.keeps(place, age):
                 return
             self._keep(commit.ref, keeper)
 
     def _was_removed(self, ref: CommitRef) -> bool:
-        """Whether a cleanup took an entry that was not listed. Damaged when it is lost: nothing below it is known to be
-        unneeded."""
+        """Whether a cleanup removed an entry that was not listed. Damaged if it is lost: then it is not known what older commits
+        need."""
         chain = self.history.chain
         if ref.branch not in self.floors:
             self.floors[ref.branch] = chain.floor(ref.branch)
@@ -125,7 +125,7 @@ class Retained:
         self.keepers[ref.branch, ref.position].add(keeper)
 
     def doomed(self, branch: str) -> list[int]:
-        """The positions that nothing keeps. The newest is never among them, nor what was superseded after the cutoff."""
+        """The positions that nothing keeps, except the newest and those that were superseded after the cutoff."""
         positions = sorted(self.chains.get(branch, ()))
         return [
             position
@@ -136,7 +136,7 @@ class Retained:
         ]
 
     def young(self, branch: str) -> list[int]:
-        """The positions that nothing keeps but that they were superseded after the cutoff."""
+        """The positions that are kept only because they were superseded after the cutoff."""
         positions = sorted(self.chains.get(branch, ()))
         return [
             position
@@ -147,7 +147,7 @@ class Retained:
         ]
 
     def _is_young(self, branch: str, position: int) -> bool:
-        """By policy: entries of former incarnations of a branch, which have no head to count from."""
+        """Whether the policy keeps an entry for its age or its branch. Entries of former incarnations have no head to count from."""
         if not self.policy.concerns(branch):
             return True
         age = self.now - self.chains[branch][position].modified.timestamp()
@@ -155,10 +155,10 @@ class Retained:
 
 
 def merge_bases(history: History, heads: Iterable[Entry]) -> Iterable[Commit]:
-    """Every commit that is a best common ancestor of two of these heads. One that is gone already is left out.
+    """Every commit that is a best common ancestor of two of these heads, except those that are removed already.
 
-    Branches that reach the same count once, and so do pairs that share the same: what is read grows with the number of places
-    where branches parted, not with that of pairs.
+    Branches that reach the same commits count once, and so do pairs that share the same commits: the number of reads grows with
+    the number of points where branches parted, not with the number of pairs.
     """
     entries = list(heads)
     vectors = [history.lineage.reached(entry.ancestry) for entry in entries]
@@ -181,7 +181,7 @@ def merge_bases(history: History, heads: Iterable[Entry]) -> Iterable[Commit]:
 
 
 class _RememberingLog(Log):
-    """A log of which every segment is read once, however many branches have it."""
+    """A log that reads every segment once, however many branches have it."""
 
     def __init__(self, log: Log) -> None:
         super().__init__(log.store, log.new_id, max_tail=log.max_tail)

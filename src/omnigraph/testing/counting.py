@@ -1,4 +1,4 @@
-"""A store that counts what passes through it."""
+"""A store that counts requests and bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from omnigraph.testing.wrapping import Operation, T, WrappedStore
 
 @dataclass(frozen=True)
 class CountedRequest:
-    """One call, from when it started to when it ended, failed ones included."""
+    """One call, with when it started and ended; failed calls are included."""
 
     kind: Operation
     key: str
@@ -26,7 +26,7 @@ class CountedRequest:
 
 @dataclass(frozen=True)
 class RequestCounts:
-    """What happened since the last reset. `bytes_in` went into the store, `bytes_out` came out of it."""
+    """Requests since the last reset. `bytes_in` were written to the store, `bytes_out` read from it."""
 
     by_kind: Mapping[Operation, int]
     bytes_in: int
@@ -39,8 +39,8 @@ class RequestCounts:
 
 
 def sequential_hops(intervals: Iterable[tuple[float, float]]) -> int:
-    """How many requests had to wait for one another: the longest row of requests in which each one started after the
-    one before it had ended. It is what a latency would be multiplied by; requests side by side are one hop.
+    """The longest sequence of requests in which each started after the previous one had ended: the factor by which latency
+    counts. Concurrent requests are one hop.
     """
     hops, last_end = 0, float("-inf")
     for start, end in sorted(intervals, key=lambda interval: (interval[1], interval[0])):

@@ -27,7 +27,7 @@ _MAX_PARK_SECONDS = 300.0
 
 
 class FailpointReached(BaseException):
-    """Raised by the action `raise`. No `Exception`, so that no handler of the program takes it for its own."""
+    """Raised by the action `raise`. A `BaseException`, so that no handler of the program catches it."""
 
 
 Action = Callable[[], None]
@@ -70,7 +70,7 @@ def _reached(point: Failpoint) -> None:
 
 
 def arm(point: Failpoint, action: Action, *, nth: int = 1) -> None:
-    """Do `action` the `nth` time `point` is reached from now on. One action per point; the last one armed counts."""
+    """Do `action` the `nth` time `point` is reached from now on. There is one action per point: the last one armed."""
     with _lock:
         _armed[Failpoint(point)] = _Armed(action, nth)
         install(_reached)
@@ -95,7 +95,7 @@ def killing() -> Action:
 
 
 class Park:
-    """An action that holds the thread which reaches the point until the test lets it go."""
+    """An action that blocks the thread that reaches the point until the test releases it."""
 
     def __init__(self) -> None:
         self._reached = threading.Event()
@@ -115,7 +115,7 @@ class Park:
 
 
 class FilePark:
-    """The same across processes, through two files in `folder`: one process parks, another waits and releases."""
+    """Like `Park`, across processes, through two files in `folder`: one process parks, another waits and releases it."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._reached = Path(folder) / "reached"

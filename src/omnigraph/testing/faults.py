@@ -1,4 +1,4 @@
-"""A store that breaks when told to."""
+"""A store that fails on demand."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ FaultKind = Literal["answer_lost", "refused", "slow", "crash_before", "crash_aft
 
 
 class SimulatedCrash(BaseException):
-    """The process "died" at a storage call. No `except` of the program may catch it, so it is no `Exception`."""
+    """The process "died" at a storage call. A `BaseException`, since no `except` of the program may catch it."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens to some of the calls whose operation and key fit the patterns (`*` and `?` as in file names).
+    """What happens to some of the calls whose operation and key match the patterns (`*` and `?` as in file names).
 
     - answer_lost: the call is applied, then `StorageTransient`;
     - refused: the call is not applied, `StorageTransient`;
     - slow: the call waits `seconds`, then goes on;
     - crash_before, crash_after: `SimulatedCrash` before or after the call is applied.
 
-    The first `skip` fitting calls pass, the next `times` are broken, all later ones pass.
+    The first `skip` matching calls pass, the next `times` fail, all later ones pass.
     """
 
     kind: FaultKind
@@ -41,8 +41,8 @@ class Fault:
 
 
 class FaultyStore(WrappedStore):
-    """Applies the first fault that fits a call. After a crash every further call crashes too, as a dead process makes
-    none; a new `FaultyStore` around the same inner store is the process that starts next.
+    """Applies the first fault that matches a call. After a crash every further call crashes too, since a dead process makes none;
+    a new `FaultyStore` around the same inner store stands for the next process.
     """
 
     def __init__(self, inner: Store, *faults: Fault, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -62,7 +62,7 @@ class FaultyStore(WrappedStore):
             self._seen.append(0)
 
     def fired(self) -> tuple[tuple[FaultKind, Operation, str], ...]:
-        """Which faults happened to which calls, in order: a test can see that its fault was met."""
+        """Which faults happened to which calls, in order, so that a test can check that its fault occurred."""
         with self._lock:
             return tuple(self._fired)
 

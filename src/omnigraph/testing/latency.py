@@ -1,4 +1,4 @@
-"""A store as far away, and as narrow, as one likes."""
+"""A store with a latency, and a limit of concurrent requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from omnigraph.testing.wrapping import Operation, T, WrappedStore
 
 
 class LatencyStore(WrappedStore):
-    """Each request takes `seconds` more, before it is applied; at most `concurrency` are under way at once."""
+    """Delays each request by `seconds` before it is applied; at most `concurrency` run at once."""
 
     def __init__(
         self,

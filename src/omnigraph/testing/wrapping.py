@@ -1,4 +1,4 @@
-"""What the wrappers share: a store that sends every call through one function."""
+"""The base of the wrappers: a store that sends every call through one function."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class WrappedStore(Store):
 
     @abc.abstractmethod
     def _around(self, operation: Operation, key: str, data: bytes, call: Callable[[], T]) -> T:
-        """Do `call`, which is `operation` on `key` (or prefix); `data` is what a write writes, else empty."""
+        """Make `call`, which is `operation` on `key` (or prefix); `data` is what a write writes, and otherwise empty."""
 
     def get(self, key: str) -> bytes:
         return self._around("get", key, b"", lambda: self.inner.get(key))

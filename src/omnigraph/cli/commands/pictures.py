@@ -60,7 +60,7 @@ def register(cli: click.Group) -> None:
         from omnigraph.wire.reads import picture_json
 
         if (type_name is None) != (entity_id is None):
-            raise UsageError("a node has a type and an id", hint="omnigraph picture Person ada")
+            raise UsageError("a picture of a node needs a type and an id", hint="omnigraph picture Person ada")
         made = settings.open().picture(type_name, entity_id, hops=hops, limit=limit, revision=revision, as_of=as_of)
         if target is not None:
             made.save(target, format=format, force=force)  # type: ignore[arg-type]

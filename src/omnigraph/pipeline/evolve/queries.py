@@ -48,7 +48,7 @@ def _files(folder: Path) -> list[Path]:
     try:
         if folder.exists():
             return [folder] if folder.is_file() else sorted(folder.rglob("*.gq"))
-        problem = f"{folder} is not there"
+        problem = f"{folder} does not exist"
     except (OSError, ValueError) as error:  # no system has such a path, or it may not be looked into
         problem = f"cannot read {str(folder)[:200]}: {error.strerror if isinstance(error, OSError) else error}"
     raise UsageError(problem, hint="name a folder of .gq files, or one of them")
