@@ -113,4 +113,4 @@ __all__ = [
 ]
 
 __getattr__ = names_of(__name__, _HOMES)
-"""A short read needs few of its modules, and no engine."""
+"""Imported on first use: a short read needs few of the modules, and no engine."""

@@ -1,4 +1,4 @@
-"""What a read would do: its relational form, and how each input is reached, with the estimates behind the choice."""
+"""What a read would do: its relational form, and how each input is read, with the estimates behind the choice."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class InputColumns:
 
 @dataclass(frozen=True)
 class Explanation:
-    """How a read would run, or how it ran; printed, it is a tree for people. `sql` is what its engine runs.
+    """How a read would run, or how it ran; printed, it is a readable tree. `sql` is what its engine runs.
 
     >>> explanation = g.explain("people.gq", {"of": "Ada"}, name="friends")
     >>> assert explanation.commit == g.commit().id
@@ -70,7 +70,7 @@ def explain(
     analyze: bool = False,
     deadline: Deadline = NEVER,
 ) -> Explanation:
-    """Choose as `run_read` would (inputs are read for that) and say what was chosen; with `analyze`, run the rest too."""
+    """Choose as `run_read` would, which reads inputs, and report the choices; with `analyze`, run the rest too."""
     started = time.perf_counter()
     arguments = with_vectors(view, plan, Arguments(parameters, instant(now), deadline))
     embedded = tuple(_embedded(view, text) for text in plan.texts if text.name not in parameters)
@@ -136,7 +136,7 @@ def _explain_union(
 
 
 def _conditions(query: RelationalQuery, arguments: Arguments) -> dict[str, str]:
-    """What an input is, and what is asked of it, by how a choice names it."""
+    """The condition on each input, by the name that its choice has."""
     conditions = {}
     for node in query.inputs:
         text = Predicate(node.filters, arguments).filter

@@ -1,4 +1,4 @@
-"""A result as a graph: the nodes it holds whole, and the edges that its pattern matched between them."""
+"""A result as a graph: the nodes that it holds whole, and the edges that its pattern matched between them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _columns(rows: Sequence[dict[str, Value]]) -> dict[str, list[Value]]:
 
 
 def result_graph(plan: ReadPlan, rows: Sequence[dict[str, Value]]) -> ResultGraph:
-    """UsageError when the query returns no whole node."""
+    """Raises UsageError if the query returns no whole node."""
     columns = {
         projection.expression.variable: column.name
         for projection, column in zip(plan.projections, plan.columns, strict=True)
@@ -79,7 +79,7 @@ def result_graph(plan: ReadPlan, rows: Sequence[dict[str, Value]]) -> ResultGrap
         names: dict[str, NodeName] = {}
         for variable, column in columns.items():
             entity = row[column]
-            if entity is None:  # of an optional block without a match
+            if entity is None:  # an optional block had no match
                 continue
             assert isinstance(entity, dict), "a whole node"
             names[variable] = (types[variable], str(entity["id"]))
@@ -96,7 +96,7 @@ def result_graph(plan: ReadPlan, rows: Sequence[dict[str, Value]]) -> ResultGrap
 
 
 def _is_edge(hop: Expansion, columns: dict[str, str]) -> bool:
-    """A hop of one edge between nodes that are in the result; a longer one is no edge."""
+    """Whether a hop is a single edge between nodes that are in the result."""
     return hop.min_hops == hop.max_hops == 1 and hop.source in columns and hop.target in columns
 
 

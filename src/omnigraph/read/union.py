@@ -1,4 +1,4 @@
-"""A union: its parts are read each in its own way, and their rows become one table here."""
+"""A union: each part is read in its own way, and their rows become one table here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def united(plan: ReadPlan, parts: Sequence[pa.Table], arguments: Arguments) -> pa.Table:
-    """The rows of all parts: equal ones once, unless the union keeps all, in the plan's order, cut."""
+    """The rows of all parts in the plan's order, without duplicates unless the union keeps all, then limit and offset."""
     import pyarrow as pa
 
     assert plan.union is not None

@@ -1,1 +1,1 @@
-"""Pictures of a graph: its schema, or what stands around a node; as SVG, HTML, Mermaid or DOT."""
+"""Pictures of a graph: its schema, or the neighbourhood of a node; as SVG, PNG, HTML, Mermaid or DOT."""

@@ -1,6 +1,6 @@
-"""Where the boxes of a picture stand: pulled together by arrows, pushed apart by each other, and never over one another.
+"""Where the boxes of a picture are placed: pulled together by arrows, pushed apart by each other, without overlap.
 
-Nothing is random: the same boxes and arrows always stand in the same places.
+Nothing is random: the same boxes and arrows always get the same places.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ Floats = NDArray[np.float64]
 
 ROUNDS = 200
 GAP = 46.0
-"""Between two boxes at least."""
+"""Minimum distance between two boxes."""
 
 
 def placed(sizes: Sequence[tuple[float, float]], arrows: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
-    """The middle of each box; the left-most and top-most edges are at 0."""
+    """The centre of each box; the left-most and top-most edges are at 0."""
     if not sizes:
         return []
     boxes = np.array(sizes, float)
@@ -28,7 +28,7 @@ def placed(sizes: Sequence[tuple[float, float]], arrows: Sequence[tuple[int, int
 
 
 def _pulled(boxes: Floats, arrows: Sequence[tuple[int, int]]) -> Floats:
-    """The forces of Fruchterman and Reingold, from a circle, in units of a large box."""
+    """The forces of Fruchterman and Reingold, starting from a circle, in units of a large box."""
     count = len(boxes)
     turns = 2 * np.pi * np.arange(count) / count
     at = np.column_stack([np.cos(turns), np.sin(turns)]) * np.sqrt(count)
@@ -51,7 +51,7 @@ def _pulled(boxes: Floats, arrows: Sequence[tuple[int, int]]) -> Floats:
 
 
 def _apart(centres: Floats, boxes: Floats) -> Floats:
-    """Boxes that overlap move away from each other, along the shorter way."""
+    """Move overlapping boxes away from each other, along the shorter axis."""
     at = centres.copy()
     for _ in range(ROUNDS):
         moved = False

@@ -1,4 +1,4 @@
-"""What a picture shows, before it is drawn."""
+"""The content of a picture, before it is drawn."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ FORMATS: Mapping[str, PictureFormat] = {
     "dot": "dot",
     "gv": "dot",
 }
-"""By how the name of a file ends."""
+"""By file extension."""
 MAX_LINES = 12
-"""Properties that a box shows."""
+"""How many properties a box shows."""
 MAX_TEXT = 48
-"""Characters of a line in a box."""
+"""How many characters a line in a box has."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class PictureNode:
     type_name: str
     id: str | None
     lines: tuple[str, ...]
-    """Properties, a line each."""
+    """Properties, one per line."""
 
 
 @dataclass(frozen=True)
 class PictureEdge:
-    """An arrow from one box to another, by their places among the boxes; it stands for `count` edges of one type.
+    """An arrow between two boxes, by their positions among the boxes; it stands for `count` edges of one type.
 
     >>> assert around.edges[0].type_name in ("Knows", "LivesIn")
     """
@@ -68,7 +68,7 @@ class PictureEdge:
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawing of a schema, or of what stands around a node. A notebook shows it.
+    """A drawing of a schema, or of the neighbourhood of a node. Notebooks display it.
 
     >>> around = g.picture("Person", "Ada")
     >>> around.save("ada.svg")
@@ -79,7 +79,7 @@ class Picture:
     nodes: tuple[PictureNode, ...]
     edges: tuple[PictureEdge, ...]
     left_out: int = 0
-    """Nodes that there was no room for, as far as they were met."""
+    """How many nodes there was no room for, as far as they were met."""
 
     def __repr__(self) -> str:
         return f"<Picture of {self.title}: {len(self.nodes)} boxes, {len(self.edges)} arrows>"
@@ -89,13 +89,13 @@ class Picture:
         return self.to_svg()
 
     def to_svg(self) -> str:
-        """A drawing that needs nothing else: no fonts, no scripts. The same picture is always drawn the same."""
+        """A self-contained drawing: no fonts, no scripts. The same picture always gives the same drawing."""
         from omnigraph.read.pictures.svg import svg_text
 
         return svg_text(self)
 
     def to_png(self, *, zoom: float = 2.0) -> bytes:
-        """The drawing as pixels, for programs that show no SVG. Needs the extra `png`, and a font on this machine."""
+        """The drawing as pixels, for programs that do not show SVG. Needs the extra `png`, and a font on this machine."""
         from omnigraph.read.pictures.png import png_bytes
 
         return png_bytes(self, zoom)
@@ -126,9 +126,9 @@ class Picture:
         return made[format]()
 
     def save(self, target: str | Path, *, format: PictureFormat | None = None, force: bool = False) -> None:
-        """Write it to a file, in the format that the file's name ends with, or in another one. "-" is standard output.
+        """Write it to a file, in `format` or that of the file's extension. "-" is standard output.
 
-        AlreadyExists if the file exists, unless `force` replaces it."""
+        Raises AlreadyExists if the file exists, unless `force` replaces it."""
         chosen = format or FORMATS.get(str(target).rpartition(".")[2].lower())
         if chosen is None:
             raise UsageError(
@@ -151,7 +151,7 @@ def schema_picture(catalog: Catalog, title: str) -> Picture:
 
 
 def node_picture(view: View, type_name: str, id: str, hops: int, limit: int) -> Picture | None:
-    """A node and those that some hops reach, nearest first; None when the node is not there."""
+    """A node and those within some hops of it, nearest first; None if the node does not exist."""
     if type_name not in view.catalog.nodes:
         known = ", ".join(view.catalog.nodes)
         raise UsageError(f"the schema has no node type '{type_name}'", hint=f"its node types: {known}")
@@ -184,7 +184,7 @@ def node_picture(view: View, type_name: str, id: str, hops: int, limit: int) -> 
 def _edges_of(
     view: View, nodes: list[tuple[str, str]]
 ) -> list[tuple[tuple[str, str], tuple[tuple[str, str], tuple[str, str]]]]:
-    """The edges at some nodes, by (type, id), with both ends; types by name, edges by id."""
+    """The edges at the given nodes, by (type, id), with both ends; sorted by type name and id."""
     edges = {}
     for edge in sorted(view.catalog.edges.values(), key=lambda edge: edge.name):
         table = view.table(edge.table_key)

@@ -12,7 +12,7 @@ _PROBE = f'<svg xmlns="http://www.w3.org/2000/svg" width="20" height="20"><style
 
 
 def png_bytes(picture: Picture, zoom: float) -> bytes:
-    """UsageError when the machine has no font to write with: resvg leaves such text out without a word."""
+    """Raises UsageError if the machine has no font for the text: resvg would leave the text out silently."""
     if not MIN_ZOOM <= zoom <= MAX_ZOOM:
         raise UsageError(f"zoom must be between {MIN_ZOOM} and {MAX_ZOOM}, got {zoom}")
     if _rendered(_PROBE % '<text x="2" y="16">A</text>') == _rendered(_PROBE % ""):

@@ -13,7 +13,7 @@ from omnigraph.read.pictures.texts import one_line, titled
 LETTER, LINE, PADDING, MARGIN = 7.3, 17.0, 10.0, 24.0
 _FILLS = ("#e8f1fb", "#e9f7ec", "#fdf1e3", "#f6e9f8", "#fbe9ea", "#eef0f2", "#e6f6f6", "#fbf7dc")
 FONTS = "ui-monospace,Menlo,Consolas,DejaVu Sans Mono,Liberation Mono,Noto Sans Mono,Courier New,monospace"
-"""Browsers know a font for each generic name; what renders a PNG may only know those that are installed."""
+"""Browsers have a font for each generic name; a PNG renderer may only know those that are installed."""
 STYLE = (
     f"text{{font:12px {FONTS};fill:#1b1f24}}.t{{font-weight:bold}}"
     ".e{fill:#57606a;font-size:11px}path{stroke:#57606a;fill:none}rect{stroke:#57606a}"
@@ -63,7 +63,7 @@ def html_text(picture: Picture) -> str:
 
 
 def _arrows(picture: Picture, sizes: list[tuple[float, float]], centres: list[tuple[float, float]]) -> list[str]:
-    """A curve and a label for each edge; those between the same two boxes bend by different amounts."""
+    """A curve and a label for each edge; curves between the same two boxes bend by different amounts."""
     drawn, seen = [], Counter[tuple[int, int]]()
     for edge in picture.edges:
         pair = (min(edge.source, edge.target), max(edge.source, edge.target))
@@ -92,7 +92,7 @@ def _arrows(picture: Picture, sizes: list[tuple[float, float]], centres: list[tu
 def _border(
     centre: tuple[float, float], size: tuple[float, float], towards: tuple[float, float]
 ) -> tuple[float, float]:
-    """Where the way from the middle of a box leaves it."""
+    """Where the line from the centre of a box leaves it."""
     dx, dy = towards[0] - centre[0], towards[1] - centre[1]
     if not dx and not dy:
         return centre

@@ -1,4 +1,4 @@
-"""Pictures as text for other programs that draw. Whatever stands in the data is text there, never a word of their languages."""
+"""Pictures as text for other drawing programs. Data is always quoted as text, so that it is never taken for their syntax."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def _mermaid(node: PictureNode) -> str:
 
 
 def _entities(text: str) -> str:
-    """Letters, digits and blanks as they are, everything else by its number: Mermaid has too many words and marks to name."""
+    """Letters, digits, blanks and a few marks as they are, all other characters by number: Mermaid gives too many of them a
+    meaning."""
     return "".join(
         letter if letter.isalnum() or letter in " _-:.,@×" else f"#{ord(letter)};" for letter in one_line(text)
     )
@@ -46,7 +47,7 @@ def titled(node: PictureNode) -> list[str]:
 
 
 def one_line(text: str) -> str:
-    """Text without what ends a line, controls a terminal, or may not stand in XML."""
+    """Text without line breaks, control characters, or characters that XML does not allow."""
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -1,4 +1,4 @@
-"""ReadPlan -> RelationalQuery: pattern, then columns, grouping, ranking, total order and cut."""
+"""ReadPlan -> RelationalQuery: pattern, then columns, grouping, ranking, total order, limit and offset."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from omnigraph.values.types import PropertyType, Scalar
 
 
 def compile_read(plan: ReadPlan, catalog: Catalog, *, keys: Keys = "id", elide: bool = True) -> RelationalQuery:
-    """The relational form. A returned entity is its key (and type); whoever runs the tree fetches the rest by that.
+    """The relational form. A returned entity is its key (and type); the caller fetches the rest by that.
 
-    `elide` leaves out the table of a node that is known by its id alone: its edges vouch for it.
+    `elide` leaves out the table of a node that is known by its id alone: an edge implies that its nodes exist.
     """
     return _ReadCompiler(plan, catalog, keys, elide).compile()
 
@@ -76,13 +76,13 @@ class _ReadCompiler:
         )
 
     def _uses(self) -> list[Expression]:
-        """What the pattern's rows must carry besides keys: a key that is only returned needs no column of its own."""
+        """Expressions whose columns the pattern's rows must carry; a key that is only returned needs no extra column."""
         plan = self.plan
         returned = (*(p.expression for p in plan.projections), *plan.having, *(k.expression for k in plan.order))
         return [expression for expression in returned if not self._is_key(expression)]
 
     def _is_key(self, expression: Expression) -> bool:
-        """Is it only the key of a bound entity, or a count of such?"""
+        """Whether an expression is only the key of a bound entity, or a count of such keys."""
         match expression:
             case EntityRef() | PropertyRef(_, "id", _):
                 return True
@@ -125,7 +125,7 @@ class _ReadCompiler:
         operand_type = (
             PropertyType(Scalar.STRING) if isinstance(aggregate.operand, EntityRef) else aggregate.operand.type
         )
-        # Whole numbers are added exactly, so that no order of addition changes the result.
+        # Integers are added exactly, so that the order of addition does not change the result.
         wide = {Scalar.I32: "BIGINT", Scalar.U32: "BIGINT", Scalar.I64: "DECIMAL(38, 0)", Scalar.U64: "DECIMAL(38, 0)"}
         total = exp.cast(
             exp.Sum(this=exp.cast(operand, wide.get(operand_type.scalar, "DOUBLE"))), sql_type(aggregate.type)
@@ -190,8 +190,8 @@ class _ReadCompiler:
     # ------------------------------------------------------------ order and cut
 
     def _fuse(self, ranking: Rrf) -> None:
-        """Ranks among all entities that matched, whatever the limit, then the fused score; entities in neither arm are
-        gone."""
+        """Rank all entities that matched, whatever the limit, and compute the fused score; entities in neither arm are
+        dropped."""
         relation = self.relation
         relation.materialise()
         slot = relation.slots[ranking.first.property.variable]
@@ -227,7 +227,7 @@ class _ReadCompiler:
         )
 
     def _repoint(self, name: str) -> None:
-        """The same column names, in a new relation."""
+        """Refer to the same column names in a new relation."""
         relation = self.relation
         for slot in relation.slots.values():
             slot.key = column(slot.key.name, name)
@@ -281,7 +281,7 @@ class _ReadCompiler:
         return exp.Ordered(this=value, desc=descending, nulls_first=not descending)
 
     def _completing_columns(self) -> list[exp.Expression]:
-        """Rows that are told apart by their columns are ordered by them, left to right."""
+        """Sort keys that make the order total: the result's columns, left to right."""
         keys = []
         for output, projection in zip(self.outputs, self.plan.projections, strict=True):
             if is_aggregated(projection.expression):
@@ -293,7 +293,7 @@ class _ReadCompiler:
 
 
 def _ranked(plan: ReadPlan) -> tuple[str, Ranked] | None:
-    """What the ranking says about the variable it ranks."""
+    """The variable that the query ranks, and how."""
     ranking = plan.order[0].expression if plan.order else None
     if isinstance(ranking, Rrf):
         arms: tuple[Nearest | Bm25, ...] = (ranking.first, ranking.second)

@@ -1,7 +1,7 @@
 """Expansions in SQL: which pairs (s, d) an edge table connects within hop bounds.
 
-Set semantics: breadth first from each source; a node is reached at its smallest distance only, and a source counts as
-reached at distance 0. A stored self-loop is the one way back: it reaches its own node at distance 1.
+Set semantics: breadth first from each source; a node is reached at its smallest distance only, and a source counts as reached at
+distance 0. The only way back is a stored self-loop: it reaches its own node at distance 1.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from omnigraph.relational.trees import exp
 
 
 def define(hop: HopInput, sources: exp.Query | None) -> list[tuple[str, exp.Query]]:
-    """The queries that make the hop's relation, in order. `sources` selects the keys worth starting from."""
+    """The queries that define the hop's relation, in order. `sources` selects the keys worth starting from."""
     expansion = hop.expansion
     if expansion.edge_variable is not None:
         return [(hop.name, _edges(hop))]
@@ -35,7 +35,7 @@ def _ways(hop: HopInput) -> list[tuple[str, str]]:
 
 
 def _edges(hop: HopInput) -> exp.Query:
-    """One row per edge; a self-loop followed either way is still one edge."""
+    """One row per edge; a self-loop followed in both directions is still one edge."""
     queries: list[exp.Query] = []
     for index, (near, far) in enumerate(_ways(hop)):
         columns: list[exp.Expression] = [
@@ -61,7 +61,7 @@ def _steps(hop: HopInput) -> exp.Query:
 
 
 def is_level(name: str) -> bool:
-    """Is it one of `define`'s relations that hold what is reached at one distance (or a single step)?"""
+    """Whether a relation of `define` holds what is reached at one distance, or by a single step."""
     return name.rpartition("_")[2].startswith(("level", "step"))
 
 
@@ -84,7 +84,7 @@ def _levels(hop: HopInput, expansion: Expansion, sources: exp.Query | None) -> l
 
 
 def _closure(hop: HopInput, expansion: Expansion, sources: exp.Query | None) -> list[tuple[str, exp.Query]]:
-    """Everything that can be reached; without what is nearer than the smallest number of hops."""
+    """Everything that can be reached, except at distances below the minimum."""
     near = _levels(hop, replace(expansion, min_hops=1, max_hops=max(expansion.min_hops - 1, 1)), sources)[:-1]
     step, reached = f"{hop.name}_step", f"{hop.name}_all"
     onwards = (
@@ -107,7 +107,7 @@ def is_recursive(hop: HopInput) -> bool:
 
 
 def next_level(hop: HopInput, distance: int, reached: str) -> tuple[str, exp.Query]:
-    """What is reached at a distance and not before, given the relation of the distance before it."""
+    """What is first reached at this distance, given the relation of the previous distance."""
     level = f"{hop.name}_level"
     return f"{level}{distance}", _next_level(f"{level}{distance - 1}", f"{hop.name}_step", reached)
 
@@ -115,13 +115,13 @@ def next_level(hop: HopInput, distance: int, reached: str) -> tuple[str, exp.Que
 # ---------------------------------------------------------------- paths
 
 NODES, EDGES, LENGTH, COST = "pn", "pe", "pl", "pc"
-"""Columns of an `x` relation that are values of its path."""
+"""Columns of an `x` relation with the values of its path."""
 PATH_COLUMNS = {"nodes": NODES, "edges": EDGES, "length": LENGTH, "cost": COST}
 
 
 def _paths(hop: HopInput, sources: exp.Query | None) -> list[tuple[str, exp.Query]]:
-    """The best path to each node, hop by hop. Without weights a pair is done when it is first reached; with weights every
-    number of hops is tried, and the best of all of them is taken."""
+    """The best path to each node, hop by hop. Without weights a pair is done when it is first reached; with weights every number
+    of hops is tried, and the best path overall is taken."""
     expansion, path = hop.expansion, hop.expansion.path
     assert path is not None
     step, level = f"{hop.name}_step", f"{hop.name}_level"
@@ -191,7 +191,7 @@ def _longer(level: str, step: str) -> exp.Select:
 
 
 def _best(candidates: exp.Query, *, with_length: bool = False) -> exp.Query:
-    """One path for each pair."""
+    """The best path of each pair."""
     keys: list[exp.Expression] = [column(COST, "c")]
     keys += [neutral("size", column(EDGES, "c"))] if with_length else []
     keys += [column(NODES, "c"), column(EDGES, "c")]

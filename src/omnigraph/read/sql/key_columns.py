@@ -1,5 +1,5 @@
-"""A key of one String is the id itself: a plan that mentions it can mention the id, so one column less is read, and a node
-of which only its key is wanted need not be read at all: the keys along 1,000,000 edges take 5 ms instead of 100."""
+"""A key of one String is the id itself, so a plan that mentions the key can mention the id: one column less is read, and a node
+of which only the key is wanted is not read at all. The keys along 1,000,000 edges take 5 ms instead of 100."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from omnigraph.values.types import Scalar
 
 
 def keys_as_ids(plan: ReadPlan, catalog: Catalog) -> ReadPlan:
-    """The same read, with every mention of such a key as one of the id."""
+    """The same read, with every mention of such a key replaced by the id."""
     scope = _Scope(catalog, {}).inside(plan.pattern)
     return replace(
         plan,
@@ -44,14 +44,14 @@ def keys_as_ids(plan: ReadPlan, catalog: Catalog) -> ReadPlan:
 
 
 def is_id(entity: NodeType, name: str) -> bool:
-    """Is this property the id under another name?"""
+    """Whether this property is the id under another name."""
     type_ = entity.properties[name].type
     return entity.key == (name,) and type_.scalar is Scalar.STRING and not type_.is_list
 
 
 @dataclass(frozen=True)
 class _Scope:
-    """`keys`: the variables whose node type has such a key, and its name."""
+    """`keys`: the variables whose node type has such a key, with its name."""
 
     catalog: Catalog
     keys: Mapping[str, str]
@@ -72,7 +72,7 @@ class _Scope:
         return _Scope(self.catalog, keys)
 
     def pattern(self, pattern: Pattern) -> Pattern:
-        """A pattern whose scope this is."""
+        """Rewrite a pattern whose scope this is."""
         return replace(
             pattern,
             filters=tuple(self.expression(condition) for condition in pattern.filters),
@@ -103,7 +103,7 @@ class _Scope:
                 condition = self.expression(original.condition)
                 return replace(original, items=self.expression(original.items), condition=condition)
             case TextMatch() | Nearest() | Bm25():
-                # What is searched is a property with an index of its own; only the query may mention a key.
+                # What is searched is a property with its own index; only the query may mention a key.
                 return replace(original, query=self.expression(original.query))
             case Rrf():
                 arms = [replace(arm, query=self.expression(arm.query)) for arm in (original.first, original.second)]

@@ -1,4 +1,4 @@
-"""A pattern as joins, its blocks as relations of their own joined on the keys of the variables they take from outside.
+"""A pattern as joins; its blocks as separate relations, joined on the keys of the variables that they take from outside.
 
 Nothing is correlated in the SQL: a block is computed once for all outer rows, as (outer keys, number of matches).
 """
@@ -60,16 +60,16 @@ ExpressionFactory = Callable[
 
 @dataclass
 class Context:
-    """What the patterns of one query share while it is compiled."""
+    """State that the patterns of one query share while it is compiled."""
 
     catalog: Catalog
     keys: Keys
     elide: bool
-    """Leave out the table of a node of which only the id is wanted, and that has no condition of its own: its edges vouch
-    for it."""
+    """Leave out the table of a node if only its id is wanted and it has no condition of its own: an edge implies that its nodes
+    exist."""
     expressions: ExpressionFactory
     ranked: tuple[str, Ranked] | None = None
-    """The variable whose rows the query ranks, which the outermost pattern binds."""
+    """The variable whose rows the query ranks; the outermost pattern binds it."""
     inputs: list[NodeInput] = field(default_factory=list)
     hops: list[HopInput] = field(default_factory=list)
     definitions: dict[str, Definition] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class Context:
 
 @dataclass
 class Slot:
-    """Where a variable's columns are in the relation at hand."""
+    """Where a variable's columns are in the current relation."""
 
     variable: str
     types: tuple[str, ...]
@@ -91,7 +91,7 @@ class Slot:
     key: exp.Expression
     type: exp.Expression | None
     columns: dict[str, exp.Expression]
-    """By stored name; search columns by their expression's place, see `_Relation.search`."""
+    """By stored name. Search columns are in `Relation.searched`."""
 
     @property
     def several(self) -> bool:
@@ -127,8 +127,8 @@ class Relation:
         domain: str | None,
         needed: Mapping[str, set[str]] | None = None,
     ) -> None:
-        """Join everything. `extra` are expressions outside the pattern (columns, order) that use its variables; `needed` the
-        columns of its variables that somebody else asks for."""
+        """Join everything. `extra`: expressions outside the pattern (columns, order) that use its variables. `needed`: columns of
+        its variables that are used elsewhere."""
         uses = [*self.pattern.filters, *(unnest.items for unnest in self.pattern.unnests), *extra]
         for variable, names in (needed or {}).items():
             self._needed.setdefault(variable, set()).update(names)
@@ -158,7 +158,7 @@ class Relation:
         self._filter()
 
     def _node(self, binding: Binding, computed: dict[str, list[TextMatch | Nearest | Bm25]]) -> NodeInput | Binding:
-        """The variable's input, or the binding itself when its key alone is enough and an edge gives that."""
+        """The variable's input; or the binding itself, if its key alone is enough and an edge provides that."""
         variable = binding.variable
         needs = self._needed.get(variable, set())
         bare = not needs or (needs <= {"id"} and self.context.keys == "id")
@@ -191,7 +191,7 @@ class Relation:
         return hop
 
     def define_hops(self) -> None:
-        """Say in SQL what the expansions of the whole query are."""
+        """Define the expansions of the whole query in SQL."""
         inputs = {input_.name: input_ for input_ in self.context.inputs}
         for hop in self.context.hops:
             self.context.definitions[hop.name] = partial(self._defined, hop, inputs.get(hop.source or ""))
@@ -226,7 +226,7 @@ class Relation:
         pairs: list[tuple[Expansion, HopInput]],
         implied: dict[str, Slot],
     ) -> None:
-        """Follow expansions from what is there already; start again at the next binding when nothing is connected."""
+        """Follow expansions from what is joined already; start again at the next binding if nothing is connected."""
         pending = list(pairs)
         waiting = [name for name, node in nodes.items() if isinstance(node, NodeInput)]
         while pending or waiting:
@@ -373,7 +373,7 @@ class Relation:
         self.slots[unnest.variable] = Slot(unnest.variable, (), True, item, None, {"item": item.copy()})
 
     def _join_optional(self, pattern: Pattern) -> None:
-        """The block's matches beside the rows at hand, or nulls."""
+        """Left join the block's matches to the current rows."""
         self.materialise()
         outer = {name: self.slots[name] for name in pattern.outer}
         relation = Relation(self.context, pattern, self.places)
@@ -400,7 +400,7 @@ class Relation:
         self.select = self.select.join(table(name), on=exp.and_(*conditions, copy=False), join_type="left", copy=False)
 
     def materialise(self, *extra: exp.Expression) -> str:
-        """Name the rows so far, and what is computed of them; go on from their columns."""
+        """Name the current rows and the extra values as a common table expression, and continue from its columns."""
         name = self.context.fresh("m")
         projections: list[exp.Expression] = list(extra)
         for index, slot in enumerate(self.slots.values()):
@@ -435,7 +435,8 @@ class Relation:
         self.select = self.select.where(self.compiler().compile(condition), copy=False)
 
     def _block(self, pattern: Pattern) -> tuple[str, exp.Expr]:
-        """A relation of the block's matches per combination of outer keys, and how it joins the rows at hand."""
+        """A relation of the block's matches per combination of outer keys, and the condition that joins it to the current
+        rows."""
         needed = outer_references(pattern)
         outer = {name: self.slots[name] for name in pattern.outer}
         enough = {"id"} if self.context.keys == "id" else set()
@@ -458,7 +459,7 @@ class Relation:
         inner: dict[TextMatch | Nearest | Bm25, exp.Expression],
         searched: Sequence[TextMatch | Nearest | Bm25],
     ) -> tuple[str, dict[str, Slot]]:
-        """The distinct values of what the block needs from the rows at hand; says to `inner` where searches are."""
+        """The distinct values that the block needs from the current rows. Sets in `inner` where the searches are."""
         name = self.context.fresh("o")
         projections: list[exp.Expression] = []
         inside: dict[str, Slot] = {}

@@ -1,4 +1,4 @@
-"""Compiled queries, remembered: one tree per plan and form, one SQL text per set of relations it is given."""
+"""Compiled queries, cached: one tree per plan and form, one SQL text per set of supplied relations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PreparedQuery:
         return form
 
     def sql(self, supplied: frozenset[str]) -> str:
-        """DuckDB's text when these relations are there; expansions not among them are defined in SQL."""
+        """DuckDB's text if these relations are supplied; expansions not among them are defined in SQL."""
         expansions = frozenset(hop.name for hop in self.query.hops if hop.name in supplied)
         text = self._texts.get(expansions)
         if text is None:
@@ -51,11 +51,11 @@ _prepared: Remembered[PreparedQuery] = Remembered(512)
 
 
 def prepare(plan: ReadPlan, catalog: Catalog, keys: Keys, *, elide: bool = True) -> PreparedQuery:
-    """The compiled form of a plan. The same plan comes again: the language remembers plans by text and schema."""
+    """The compiled form of a plan. Plans come back as the same object: the language caches them by text and schema."""
 
     def made() -> PreparedQuery:
         compiled = keys_as_ids(plan, catalog) if elide else plan
         return PreparedQuery(plan, compiled, compile_read(compiled, catalog, keys=keys, elide=elide))
 
-    # What is remembered holds the plan, so no other plan gets its id.
+    # The cached value holds the plan, so no other plan can get its id.
     return _prepared.get((id(plan), catalog.hash, keys, elide), made)

@@ -1,7 +1,7 @@
 """The relational form of a read: one SQL tree over named inputs, which DuckDB and Spark both run.
 
-Names in the tree are neutral (n0, e0, x0; columns k, t, c0 …), because both engines fold the case of names and a schema
-does not. `n` relations are nodes, `e` relations edges, `x` relations the pairs an expansion reaches.
+Names in the tree are neutral (n0, e0, x0; columns k, t, c0 …), because both engines fold the case of names and a schema does not.
+`n` relations are nodes, `e` relations edges, `x` relations the pairs that an expansion reaches.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from omnigraph.relational.trees import exp
 from omnigraph.values.types import PropertyType
 
 Keys = Literal["id", "ordinal"]
-"""What joins compare: ids as stored, or the places of ids in their sorted order (compact, same order)."""
+"""What joins compare: ids as stored, or ordinals, the positions of ids in their sorted order (compact, same order)."""
 
 KEY = "k"
 """The key of an entity, in every `n` relation."""
@@ -39,7 +39,7 @@ SOURCE, TARGET, EDGE = "s", "d", "k"
 
 @dataclass(frozen=True)
 class InputColumn:
-    """A column of an input: the name the tree uses, and the stored one."""
+    """A column of an input: the name that the tree uses, and the stored one."""
 
     alias: str
     stored: str
@@ -59,20 +59,20 @@ class Ranked:
 
     arms: tuple[Nearest | Bm25, ...]
     depth: tuple[Constant | Parameter, ...] | None
-    """How many rows of each are wanted at most (limit + offset); None when joins or groups stand in between."""
+    """How many rows of each are wanted at most (limit + offset); None if joins or groups come in between."""
 
 
 @dataclass(frozen=True)
 class NodeInput:
-    """The nodes a variable ranges over: columns k, t (several types only), `columns`, `computed`.
+    """The nodes that a variable ranges over: columns k, t (several types only), `columns`, `computed`.
 
-    `filters` touch no other variable. The tree applies them too, so that applying them early is an optimisation only.
+    `filters` involve no other variable. The tree applies them too, so applying them early is only an optimisation.
     """
 
     name: str
     variable: str
     place: str
-    """The variable's name in the whole query: two blocks may use one word for two things."""
+    """The variable's name in the whole query: two blocks may use the same name for different variables."""
     types: tuple[str, ...]
     columns: tuple[InputColumn, ...]
     computed: tuple[Computed, ...]
@@ -84,7 +84,7 @@ class NodeInput:
 class HopInput:
     """An expansion. `name` is its `x` relation; `edges` the relation over the edge table: src, dst, (id,) `columns`.
 
-    `source` and `target` name the node inputs at its ends; None when an end is known by its id alone.
+    `source` and `target` name the node inputs at its ends; None if an end is known by its id alone.
     """
 
     name: str
@@ -97,10 +97,10 @@ class HopInput:
     places: tuple[str, str]
     """The variables at its ends, by their names in the whole query."""
     block: str
-    """The pattern it belongs to. It says nothing about variables of the patterns around that."""
+    """The pattern it belongs to. It does not restrict variables of the surrounding patterns."""
 
     def narrows(self, place: str) -> bool:
-        """May what this expansion reaches limit a variable? Not one that its block only tests."""
+        """Whether the nodes that this expansion reaches limit a variable. They do not if its block only tests the variable."""
         return place.startswith(f"{self.block}.")
 
     @property
@@ -109,12 +109,12 @@ class HopInput:
 
 
 Definition = Callable[[], Sequence[tuple[str, "exp.Query"]]]
-"""The queries that make an expansion's relation, in order. Written only when asked for: many hops are many queries."""
+"""The queries that define an expansion's relation, in order. Built on demand: many hops are many queries."""
 
 
 @dataclass(frozen=True)
 class OutputColumn:
-    """One result column: its place among the tree's columns, or the key (and type) columns of a whole entity."""
+    """One result column: the column of the tree that holds its value, or the key (and type) columns of a whole entity."""
 
     column: ResultColumn
     value: str
@@ -123,7 +123,7 @@ class OutputColumn:
     """The types of the node whose key `value` is."""
     type_column: str | None = None
     is_key: bool = False
-    """`value` holds keys, which are ids unless the query is compiled over ordinals."""
+    """Whether `value` holds keys, which are ids unless the query is compiled over ordinals."""
 
     @property
     def is_entity(self) -> bool:
@@ -134,7 +134,7 @@ class OutputColumn:
 class RelationalQuery:
     """`tree` reads the `n` and `x` relations; `definitions` say how each expansion follows from `n` and `e` relations.
 
-    `placeholders` are the parameters of the tree, and what of the query each stands for.
+    `placeholders` are the parameters of the tree, with the values of the query that they stand for.
     """
 
     tree: exp.Select
@@ -165,5 +165,5 @@ class RelationalQuery:
 
 
 def common(name: str, query: exp.Query) -> exp.CTE:
-    """`name AS (query)` of a WITH clause."""
+    """`name AS (query)` in a WITH clause."""
     return exp.CTE(this=query, alias=exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
