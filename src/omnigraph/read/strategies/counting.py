@@ -1,9 +1,9 @@
-"""Numbers per node of a tree-shaped pattern: how many matches lie behind it, or what their weights add up to.
+"""Numbers per node of a tree-shaped pattern: how many matches lie behind it, or the sum of their weights.
 
-The number of matches above a node is the product, over its branches, of the sums over its neighbours. Two ways to take
-such a sum: *whole* arrays, one number per node of a type, and *few*, numbers for the nodes that can matter only. Where a
-condition leaves few nodes, their neighbours are the only ones that can matter next to them, and so on outwards, as long
-as that is less work than whole arrays: 0.6 to 1.7 ms instead of 3.6 to 4.8 (`bench/bench_reads.py`, queries 5 to 7).
+The number of matches above a node is the product, over its branches, of the sums over its neighbours. There are two ways to
+compute such a sum: over *whole* arrays, with one number per node of a type, or over a *few* nodes, the only ones that can matter.
+If a condition leaves few nodes, only their neighbours can matter next to them, and so on outwards, as long as that is less work
+than whole arrays: 0.6 to 1.7 ms instead of 3.6 to 4.8 (`bench/bench_reads.py`, queries 5 to 7).
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_NUMBER = 2**52
-"""Beyond this a sum may leave 64 bits (or the exact range of a double) further up; then the engine counts."""
+"""Beyond this, a sum further up may exceed 64 bits, or the integers that a double holds exactly; then the engine counts."""
 FEW_SHARE = 8
-"""Fewer than one in this many: worth to be handled one by one."""
+"""Nodes count as few if they are at most one in this many of their type."""
 
 WALKED_SHARE = 4
-"""Where fewer than one in this many nodes count, their edges are followed; else all are added up."""
+"""If at most one node in this many has a number other than zero, its edges are followed; else all edges are added up."""
 
 Weight = Literal["rows", "present", "sum"]
 
 
 class NotFactored(Exception):
-    """This call of the plan does not qualify: it has very large numbers."""
+    """These arguments do not qualify: the numbers may become too large."""
 
 
 @dataclass(frozen=True)
 class DirectedExpansion:
-    """An expansion as it is seen from one of its ends."""
+    """An expansion as seen from one of its ends."""
 
     expansion: Expansion
     near: str
@@ -62,7 +62,8 @@ def branch(expansion: Expansion, near: str) -> DirectedExpansion:
 
 
 class Counting:
-    """The numbers of one call. An array for a variable has one number per node of `few[variable]`, or of its whole type."""
+    """The numbers for one set of arguments. An array for a variable has one number per node of `few[variable]`, or of its whole
+    type."""
 
     def __init__(self, compact: Compact, pattern: Pattern, arguments: Arguments) -> None:
         self.compact, self.pattern, self.arguments = compact, pattern, arguments
@@ -87,7 +88,7 @@ class Counting:
         return [branch(expansion, variable) for expansion in touching]
 
     def adjacency(self, way: DirectedExpansion) -> Adjacency:
-        """Neighbours from the near end; with an edge variable each as often as edges lead there."""
+        """Neighbours from the near end; with an edge variable one per edge."""
         per_edge = way.expansion.edge_variable is not None
         return self.compact.neighbours(way.expansion.edge, way.direction, per_edge=per_edge)
 
@@ -102,7 +103,7 @@ class Counting:
         return by_variable
 
     def _narrow(self) -> None:
-        """Apply every condition, the cheapest step first: look at a whole type, or go on from few nodes."""
+        """Apply every condition, the cheapest step first: evaluate it for a whole type, or go on from a few nodes."""
         pending, done = set(self._conditions), set[tuple[str, str]]()
         while True:
             self.arguments.deadline.check()
@@ -121,7 +122,7 @@ class Counting:
                 return
 
     def _steps(self, done: set[tuple[str, str]]) -> list[tuple[float, DirectedExpansion]]:
-        """The branches that lead from few nodes to fewer nodes than are known so far, with what that costs."""
+        """The branches that lead from few nodes to fewer nodes than are known so far, with their costs."""
         ways = []
         for way in [way for variable in self.few for way in self.branches(variable)]:
             cost = self._touched(way)
@@ -131,7 +132,7 @@ class Counting:
         return ways
 
     def _touched(self, way: DirectedExpansion) -> float:
-        """How many edges lead out of the near end's nodes, on average."""
+        """How many edges lead out of the near end's nodes, estimated by the mean degree."""
         edges = self.compact.view.rows(f"edge:{way.expansion.edge}")
         return self.count(way.near) * max(edges / max(self.size(way.near), 1), 1.0)
 
@@ -162,7 +163,7 @@ class Counting:
         try:
             truths = [as_mask(interpreter.evaluate(condition)) for condition in self._conditions[variable]]
         except ArithmeticOverflow:
-            # Perhaps only in rows that other conditions leave out: the engine will say.
+            # Possibly only in rows that other conditions exclude: the engine decides.
             raise NotFactored from None
         live = self.compact.nodes(type_name).live
         if live is not None:
@@ -182,7 +183,7 @@ class Counting:
     # ------------------------------------------------------------ numbers
 
     def message(self, variable: str, parent: str = "") -> np.ndarray | None:
-        """Matches of the part of the tree behind a node, seen from `parent`. None: all ones."""
+        """How many matches of the subtree there are behind each node, seen from `parent`. None means all ones."""
         if (variable, parent) not in self._messages:
             ways = [way for way in self.branches(variable) if way.far != parent]
             self._messages[(variable, parent)] = self.local(variable, ways, "rows", None)
@@ -191,7 +192,7 @@ class Counting:
     def local(
         self, variable: str, ways: list[DirectedExpansion], weight: Weight, operand: PropertyRef | None
     ) -> np.ndarray | None:
-        """The product over some branches of what is behind them, weighted at the operand if it is there."""
+        """The product over the given branches of what is behind them, weighted at the operand if it is there."""
         result = self._masks.get(variable)
         if operand is not None and operand.variable == variable:
             result = _product(result, self._weights(weight, operand))
@@ -212,7 +213,7 @@ class Counting:
         return self._sums[way.near, way.far]
 
     def _leads_to(self, way: DirectedExpansion, wanted: str) -> bool:
-        """Is the wanted variable behind this branch?"""
+        """Whether the wanted variable is behind this branch."""
         if way.far == wanted:
             return True
         return any(self._leads_to(two, wanted) for two in self.branches(way.far) if two.far != way.near)
@@ -231,7 +232,7 @@ class Counting:
         return numbers
 
     def _gathered(self, way: DirectedExpansion, behind: np.ndarray | None) -> np.ndarray:
-        """Per node at the near end the sum over its neighbours."""
+        """The sum over the neighbours, per node at the near end."""
         import numpy as np
 
         self.arguments.deadline.check()
@@ -246,7 +247,7 @@ class Counting:
         return np.bincount(places, weights=weights, minlength=self.count(way.near)).astype(np.int64)
 
     def _pairs(self, way: DirectedExpansion) -> tuple[np.ndarray, np.ndarray]:
-        """(place at the near end, place at the far end) of every edge between nodes that can matter."""
+        """(position at the near end, position at the far end) of every edge between nodes that can matter."""
         if way.far not in self.few or (way.near in self.few and self._cost(way) <= self._cost(way.back)):
             places, others = self.adjacency(way).expand(self.few[way.near])
             return _among(places, others, self.few.get(way.far))
@@ -255,7 +256,7 @@ class Counting:
         return places, others
 
     def linked(self, way: DirectedExpansion, places: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-        """(index into `places`, place at the far end) for every neighbour that has matches behind it."""
+        """(index into `places`, position at the far end) for every neighbour that has matches behind it."""
         import numpy as np
 
         self.arguments.deadline.check()
@@ -271,7 +272,7 @@ class Counting:
         return owners[kept], ends[kept]
 
     def _cost(self, way: DirectedExpansion) -> float:
-        """Edges to touch from the near end, after building what is not there yet."""
+        """Edges to follow from the near end, plus the cost of building the adjacency if it is not there yet."""
         per_edge = way.expansion.edge_variable is not None
         is_built = self.compact.has_neighbours(way.expansion.edge, way.direction, per_edge=per_edge)
         return self._touched(way) + (0 if is_built else self.compact.view.rows(f"edge:{way.expansion.edge}"))
@@ -289,15 +290,15 @@ class Counting:
         return np.bincount(places, weights=weights, minlength=self.count(way.near)).astype(np.int64)
 
 
-def _among(places: np.ndarray, ordinals: np.ndarray, few: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """The pairs whose second is one of few ordinals (all of them: None), that second as its place among them."""
+def _among(places: np.ndarray, numbers: np.ndarray, few: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """The pairs whose second item is one of `few` (None: all), with that item as its position in `few`."""
     import numpy as np
 
     if few is None:
-        return places, ordinals
-    at = np.searchsorted(few, ordinals)
+        return places, numbers
+    at = np.searchsorted(few, numbers)
     at[at == len(few)] = 0
-    kept = few[at] == ordinals if len(few) else np.zeros(len(ordinals), bool)
+    kept = few[at] == numbers if len(few) else np.zeros(len(numbers), bool)
     return places[kept], at[kept]
 
 

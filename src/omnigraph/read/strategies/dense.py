@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_PAIRS = 50_000_000
-"""More pairs than this are not made here: the tree's own SQL makes them over integer edges, and may spill."""
+"""More pairs than this are not built here: the tree's own SQL computes them over integer edges, and may spill."""
 
 
 def _answer(read: Read) -> Answer | None:
@@ -41,7 +41,7 @@ DENSE = Strategy("dense", frozenset({"auto", "index", "csr"}), _answer)
 
 
 class _Dense:
-    """`relations` after `run`: `n` relations over ordinals, and per expansion its `x` or its `e` relation."""
+    """After `run`, `relations` has the `n` relations over ordinals, and for each expansion its `x` or its `e` relation."""
 
     def __init__(self, view: View, query: RelationalQuery, arguments: Arguments) -> None:
         self.view = view
@@ -68,7 +68,7 @@ class _Dense:
         type_name = node.types[0]
         nodes = self.compact.nodes(type_name)
         if node.computed:
-            # Search looks at the rows that the conditions leave, and only at those.
+            # Search looks only at the rows that the conditions leave.
             rows = sources.read_nodes(self.view, node, self.arguments)
             numbers = nodes.numbers(rows.column(KEY).combine_chunks())
             return rows.set_column(0, KEY, pa.array(nodes.ordinals(numbers)))
@@ -114,14 +114,14 @@ class _Dense:
         )
 
     def _ordinals(self, expansion: Expansion, near: np.ndarray, far: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Pairs of numbers, as the expansion sees them, in the order of ids."""
+        """Pairs of node numbers, as the expansion sees them, as ordinals."""
         type_ = self.view.catalog.edges[expansion.edge]
         ends = (type_.target, type_.source) if expansion.direction == "in" else (type_.source, type_.target)
         first, second = (self.compact.nodes(name) for name in ends)
         return first.ordinals(near), second.ordinals(far)
 
     def _reach(self, hop: HopInput) -> tuple[np.ndarray, np.ndarray] | None:
-        """Breadth first from the end with fewer nodes; None when there would be too many pairs."""
+        """Breadth first from the end with fewer nodes; None if there would be too many pairs."""
         import numpy as np
 
         expansion = hop.expansion
@@ -143,7 +143,7 @@ class _Dense:
         return (first, second) if end == 0 else (second, first)
 
     def _reached(self, hop: HopInput, nodes: int) -> float:
-        """How many nodes one source is likely to reach: the mean degree per hop, never more than there are."""
+        """How many nodes one source is likely to reach: the mean degree per hop, at most all nodes."""
         degree = max(self.view.rows(hop.table_key) / max(nodes, 1), 1.0)
         if hop.expansion.max_hops == UNBOUNDED:
             return float(nodes)
@@ -155,7 +155,7 @@ class _Dense:
         return min(reached, float(nodes))
 
     def _frontier(self, name: str | None, type_name: str) -> np.ndarray | None:
-        """The ordinals an end can have, from its own conditions; None for all."""
+        """The node numbers that an end can have, by its own conditions; None for all."""
 
         node = self._nodes.get(name or "")
         filter_text = None if node is None else Predicate(node.filters, self.arguments).filter

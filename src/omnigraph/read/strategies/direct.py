@@ -1,7 +1,7 @@
 """Tiny reads without an engine: a key, a hop or two, a few dozen rows.
 
-An engine takes longer to plan such a query than it takes to answer it by hand. It works on the rows that reduction found,
-which satisfy the conditions on their own variable; conditions on several variables are interpreted here.
+An engine takes longer to plan such a query than Python takes to answer it. It works on the rows that reduction found, which
+satisfy the conditions on their own variable; conditions on several variables are interpreted here.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ MAX_ROWS = 2_000
 """Beyond this many input or intermediate rows the engine is faster."""
 
 Row = dict[str, Any]
-"""A match: per variable its key, or its edge row (a dict of stored columns)."""
+"""A match: for each variable its key, or its edge row (a dict of stored columns)."""
 Evaluate = Callable[[Row], Any]
 
 
 class TooMany(Exception):
-    """More rows than a read by hand is good for."""
+    """More rows than are worth handling in Python."""
 
 
 def _answer(read: Read) -> Answer | None:
@@ -123,7 +123,7 @@ class _Direct:
         return lambda row: nodes[row[variable]][name]
 
     def _read(self, expression: Expression) -> Evaluate:
-        """The values of a column."""
+        """Reads the values of a column."""
         if isinstance(expression, EntityRef):
             return self._column(expression.variable, "id")
         assert isinstance(expression, PropertyRef)

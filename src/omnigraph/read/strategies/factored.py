@@ -1,8 +1,8 @@
-"""Counts and sums over tree-shaped patterns without making the rows that are counted.
+"""Counts and sums over tree-shaped patterns without building the rows that are counted.
 
 In a pattern whose expansions form a tree, one number per node says how many matches lie behind it (`counting`). Only the
-variables of the group key, and those that connect them, have to be matched with each other: each such match takes the
-product of its nodes' numbers. A join would make every path. Whole numbers only: any order of addition gives the same.
+variables of the group key, and those that connect them, have to be matched with each other: the number of such a match is the
+product of its nodes' numbers. A join would build every path. Integers only, so the order of addition does not matter.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 MIN_CODED = 2_000
 MAX_GROUPS = 65_536
-"""Groups of more matches than the first are added up by codes of their keys, if there can be no more groups than the second."""
+"""More than `MIN_CODED` matches are grouped by codes of their keys, if there can be at most this many groups."""
 BLOCK = 512
-"""Counts that are looked at together, when the largest or smallest of many are wanted."""
+"""How many counts are reduced together when the largest or smallest of many are wanted."""
 MAX_MATCHES = 4_000_000
-"""More matches of the group key's variables than this are left to the engine, which may spill them."""
+"""If the group key's variables have more matches than this, they are left to the engine, which may spill them."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class FactoredForm:
     plan: ReadPlan
     matched: tuple[str, ...]
     links: tuple[DirectedExpansion, ...]
-    """Each leads from a variable before to the next one of `matched`."""
+    """Each leads from an earlier variable of `matched` to the next one."""
     groupings: tuple[Grouping, Grouping] = field(init=False, compare=False)
-    """For matches of which several, or each one by itself, make a group."""
+    """For groups of several matches, and for groups of one match each."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "groupings", (Grouping(self.plan, unique=False), Grouping(self.plan, unique=True)))
@@ -59,7 +59,7 @@ class FactoredForm:
         return {binding.variable: binding.types[0] for binding in self.plan.pattern.bindings}
 
     def named(self, catalog: Catalog) -> set[str]:
-        """The variables whose nodes the group key tells apart: by their id, or by their key."""
+        """The variables whose nodes the group key identifies, by their id or key."""
         variables_named = set()
         for expression in (projection.expression for projection in self.plan.projections):
             is_key = isinstance(expression, PropertyRef) and (
@@ -101,11 +101,11 @@ def factored_form(plan: ReadPlan) -> FactoredForm | None:
 
 
 def _links(plan: ReadPlan, owners: set[str]) -> list[DirectedExpansion]:
-    """The smallest part of the tree that connects some variables, outwards from one of them."""
+    """The smallest part of the tree that connects the given variables, outwards from one of them."""
     links: list[DirectedExpansion] = []
 
     def connects(variable: str, parent: str) -> bool:
-        """Is there an owner at or behind this variable? Notes the branches that lead to one."""
+        """Whether there is an owner at or behind this variable. Records the branches that lead to one."""
         needed = variable in owners
         for expansion in plan.pattern.expansions:
             far = expansion.target if expansion.source == variable else expansion.source
@@ -175,7 +175,7 @@ FACTORED = Strategy("factored", frozenset({"auto", "index"}), _answer)
 
 
 class _Factored:
-    """The numbers of one call."""
+    """The numbers for one set of arguments."""
 
     def __init__(self, view: View, form: FactoredForm, arguments: Arguments) -> None:
         self.view, self.form, self.arguments = view, form, arguments
@@ -188,7 +188,7 @@ class _Factored:
         return self._grouped(outputs) if self.form.matched else self._total()
 
     def _measures(self, expression: Aggregate, matches: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """(sums, counts) per match of an aggregate."""
+        """(sums, counts) per match for an aggregate."""
         operand = expression.operand
         if isinstance(operand, EntityRef) or not operand.type.nullable:
             counts = self._numbers("rows", None, matches)
@@ -199,7 +199,7 @@ class _Factored:
         return self._numbers("sum", operand, matches), counts
 
     def _numbers(self, weight: Weight, operand: Expression | None, matches: dict[str, np.ndarray]) -> np.ndarray:
-        """The number of each match: the product over its nodes of what is behind them, apart from each other."""
+        """The number of each match: the product over its nodes of what is behind them, without the links between them."""
         import numpy as np
 
         counting = self.counting
@@ -219,7 +219,7 @@ class _Factored:
         import pyarrow as pa
 
         counting = self.counting
-        # The number is the same from any variable. A hop that ends at this one is often no more than degrees, which are held.
+        # The total is the same from any variable. Seen from this one, a hop is often just the degrees, which are held.
         hops = self.plan.pattern.expansions
         beyond = {name: sum(name not in (hop.source, hop.target) for hop in hops) for name in self.form.types}
         root = min(self.form.types, key=lambda variable: (counting.count(variable), beyond[variable], variable))
@@ -274,7 +274,7 @@ class _Factored:
         return self.form.groupings[is_unique].run(pa.table(arrays), self._cut(), self.arguments.deadline)
 
     def _grouped_by_codes(self, outputs: tuple[OutputColumn, ...], matches: dict[str, np.ndarray]) -> pa.Table | None:
-        """The groups of many matches whose keys have few distinct values; None when they are few, have many, or add up to numbers
+        """The groups of many matches whose keys have few distinct values; None if there are few matches, many values, or sums
         that a double does not hold exactly."""
         import numpy as np
         import pyarrow as pa
@@ -311,8 +311,8 @@ class _Factored:
         return pa.table(arrays)
 
     def _foremost(self, matches: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Of matches that are each a group, those that can be among the rows wanted, if counts decide that first: the columns of
-        the others need not be read."""
+        """Of matches that are each a group, those that can be among the rows wanted, if a count is the first sort key: the
+        columns of the others need not be read."""
         first = self._count_first
         if first is None or first[1] >= len(next(iter(matches.values()))):
             return matches
@@ -322,7 +322,7 @@ class _Factored:
 
     @cached_property
     def _count_first(self) -> tuple[Aggregate, int, bool] | None:
-        """The count that decides first which rows are wanted, how many are, and whether it descends."""
+        """The count that is the first sort key, how many rows are wanted, and whether it descends."""
         offset, limit = self._cut()
         key = self.plan.order[0] if self.plan.order else None
         if limit is None or key is None or not isinstance(key.expression, Aggregate):
@@ -331,8 +331,8 @@ class _Factored:
         return (key.expression, offset + limit, key.descending) if is_some else None
 
     def _has_most(self, behind: np.ndarray) -> np.ndarray:
-        """The places of the first variable's nodes that have matches behind them; where each node is a group and those with the most
-        matches are wanted, only of those. Arrays of every node are most of the time that such a question takes."""
+        """Positions of the first variable's nodes that have matches behind them. If each node is a group and those with the most
+        matches are wanted, only of these: arrays over all nodes would take most of the time."""
         import numpy as np
 
         first = self._count_first
@@ -347,7 +347,7 @@ class _Factored:
         return np.asarray(kept[behind[kept] != 0])
 
     def _is_unique(self, matches: dict[str, np.ndarray]) -> bool:
-        """Is each match a group of its own? So it is when its nodes are all named, or one is that is in no other match."""
+        """Whether each match is a group of its own: its nodes are all identified, or one is that occurs in no other match."""
         import numpy as np
 
         named = self.form.named(self.view.catalog)
@@ -356,14 +356,14 @@ class _Factored:
         )
 
     def _nodes(self, variable: str, matches: dict[str, np.ndarray]) -> np.ndarray:
-        """The ordinals of a variable's nodes, per match."""
+        """The node numbers of a variable, per match."""
         few = self.counting.few.get(variable)
         return matches[variable] if few is None else few[matches[variable]]
 
     def _matches(self) -> dict[str, np.ndarray]:
-        """The group key's variables matched with each other: per variable the places of its nodes among its numbers.
+        """The group key's variables matched with each other: for each variable the positions of its nodes among its numbers.
 
-        Only nodes with something behind them are followed, so no match is made in vain.
+        Only nodes with matches behind them are followed, so no match is built in vain.
         """
         import numpy as np
 
@@ -378,7 +378,7 @@ class _Factored:
 
 
 def _first_by(counts: np.ndarray, wanted: int, *, descending: bool) -> np.ndarray:
-    """The places of so many of the largest counts, or of the smallest, and of those equal to the last of them."""
+    """Positions of the `wanted` largest counts, or of the smallest, and of counts equal to the last of them."""
     import numpy as np
 
     def within(bound: np.ndarray) -> np.ndarray:
@@ -387,7 +387,7 @@ def _first_by(counts: np.ndarray, wanted: int, *, descending: bool) -> np.ndarra
     blocks = len(counts) // BLOCK
     if blocks < wanted:
         return within(_nth(counts, wanted, descending=descending))
-    # At least as many reach the bound as there are blocks whose best one does; nothing is copied to find that out.
+    # At least as many counts reach the bound as there are blocks whose best count does; this finds it without a copy.
     best = (np.maximum if descending else np.minimum).reduce(counts[: blocks * BLOCK].reshape(blocks, BLOCK), axis=1)
     near = within(_nth(best, wanted, descending=descending))
     last = _nth(counts[near], wanted, descending=descending)

@@ -1,4 +1,4 @@
-"""Plans that only pick, order or count columns of their matches: few of these need no engine."""
+"""Plans that only select, order or count columns of their matches; a few matches need no engine."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class DirectForm:
     plan: ReadPlan
     counts: bool
     conditions: tuple[Expression, ...]
-    """Those that are not about one variable alone."""
+    """Conditions that involve no variable, or several."""
 
 
 def direct_form(plan: ReadPlan) -> DirectForm | None:
-    """The plan, if it only picks, orders or counts columns of its matches."""
+    """The plan, if it only selects, orders or counts columns of its matches."""
     pattern = plan.pattern
     if pattern.unnests or pattern.optionals or any(hop.path is not None for hop in pattern.expansions):
         return None
@@ -55,7 +55,7 @@ def _is_column(expression: Expression) -> bool:
 
 
 def is_ordered(expression: Expression) -> bool:
-    """Does Python order (and tell apart) its values as SQL does?"""
+    """Whether Python orders and distinguishes the values as SQL does."""
     if isinstance(expression, EntityRef):
         return True
     type_ = expression.type

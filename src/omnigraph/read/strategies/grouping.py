@@ -1,6 +1,6 @@
-"""Numbers per match as rows of a result: summed by group, ordered, cut. By hand for few rows, in the engine for many.
+"""Numbers per match as rows of a result: summed by group, ordered, cut. In Python for few rows, in the engine for many.
 
-By hand a few hundred groups take 1 to 2 ms, in the engine 4 to 6; groups of one match each are not summed, which halves the
+A few hundred groups take 1 to 2 ms in Python and 4 to 6 in the engine; groups of one match each are not summed, which halves the
 time of a hundred thousand of them (`bench/bench_reads.py`, queries 1 to 7).
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MAX_ROWS = 2_000
 """Beyond this many rows the engine is faster."""
 MAX_EXACT = 2**53
-"""Whole numbers up to this are the same as fractions."""
+"""Integers up to this are exact as doubles."""
 
 Cut = tuple[int, int | None]
 """Offset and limit."""
@@ -34,7 +34,7 @@ Cut = tuple[int, int | None]
 
 @dataclass(frozen=True)
 class Grouping:
-    """How a plan's projections follow from columns c (group keys), s and n (sums and counts), numbered as they are.
+    """How a plan's projections follow from columns c (group keys), s and n (sums and counts), numbered like the projections.
 
     `unique`: every row is a group of its own.
     """
@@ -42,7 +42,7 @@ class Grouping:
     plan: ReadPlan
     unique: bool
     texts: dict[Cut, str] = field(default_factory=dict, compare=False)
-    """SQL by offset and limit: writing it takes longer than running it."""
+    """SQL by offset and limit: generating it takes longer than running it."""
 
     def run(self, rows: pa.Table, cut: Cut, deadline: Deadline) -> pa.Table:
         """The tree's columns (r0 …)."""
@@ -56,12 +56,12 @@ class Grouping:
 
     @cached_property
     def _is_exact(self) -> bool:
-        """Does Python tell groups apart, and order them, as SQL does?"""
+        """Whether Python distinguishes and orders the groups as SQL does."""
         return all(is_ordered(self.plan.projections[place].expression) for place in self._keys)
 
     @cached_property
     def _keys(self) -> list[int]:
-        """The places of the group key among the projections."""
+        """Positions of the group key among the projections."""
         return [
             place
             for place, projection in enumerate(self.plan.projections)
@@ -71,7 +71,7 @@ class Grouping:
     # ------------------------------------------------------------ by hand
 
     def _by_hand(self, rows: pa.Table, cut: Cut) -> pa.Table | None:
-        """None when a sum may leave the range in which Python and SQL agree on every digit."""
+        """None if a sum may leave the range in which Python and SQL agree on every digit."""
         import pyarrow as pa
 
         cells = [rows.column(f"c{place}").to_pylist() for place in self._keys]
@@ -96,7 +96,7 @@ class Grouping:
         return pa.table(arrays, names=[f"r{place}" for place in range(len(columns))])
 
     def _order(self, columns: list[list[Any]]) -> list[int]:
-        """The groups in the plan's order, then by their keys. Least significant first: sorting is stable."""
+        """The groups in the plan's order, then by their keys. Least significant key first: sorting is stable."""
         shown = [projection.expression for projection in self.plan.projections]
         order = [(shown.index(key.expression), key.descending) for key in self.plan.order]
         places = list(range(len(columns[0])))
@@ -132,7 +132,7 @@ class Grouping:
 
 
 def _totals(column: pa.ChunkedArray, groups: list[int], size: int) -> np.ndarray | None:
-    """Numbers summed by group; None when that may not be exact."""
+    """Numbers summed by group; None if that may not be exact."""
     import numpy as np
 
     numbers = column.to_numpy()
@@ -167,7 +167,7 @@ def _combined(aggregate: Aggregate, place: int) -> exp.Expression:
 
 
 def _ungrouped(query: exp.Select) -> exp.Select:
-    """The same columns where every group has one row: the sum of one number is that number."""
+    """The same columns if every group has one row: the sum of one number is that number."""
     rewritten = query.transform(lambda node: node.this if isinstance(node, exp.Sum) else node)
     assert isinstance(rewritten, exp.Select)
     return rewritten

@@ -1,7 +1,8 @@
-"""Reads that begin at nodes named by their ids or keys and follow a few edges, in numbers: no relation is made, no tree compiled.
+"""Reads that begin at nodes named by their ids or keys and follow a few edges, in node numbers: no relation is built, no tree
+compiled.
 
-A key is found among the sorted ids, its neighbours in the adjacency, and the columns of the nodes that are left by their
-numbers. Conditions are interpreted over these columns.
+A key is found among the sorted ids, its neighbours in the adjacency, and the columns of the remaining nodes by node number.
+Conditions are interpreted over these columns.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_NAMED = 64
-"""More nodes than this are looked up together."""
+"""More named nodes than this are left to other strategies."""
 MAX_ROWS = 2_000
 """Beyond this many matches an engine is faster."""
 TEXT = PropertyType(Scalar.STRING)
@@ -59,7 +60,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class KeyedForm:
-    """A plan that qualifies, taken apart once."""
+    """A plan that qualifies, analysed once."""
 
     start: str
     named_by: Cell
@@ -68,17 +69,17 @@ class KeyedForm:
     types: Mapping[str, str]
     """The node type of each variable."""
     conditions: Mapping[str, tuple[Expression, ...]]
-    """By the variable that was bound last of those in them."""
+    """By the variable that is bound last of those they involve."""
     ways: tuple[DirectedExpansion, ...]
     """In the order in which they are followed: the near end is bound by then."""
     names: tuple[str, ...]
     cells: tuple[Cell, ...]
-    """What the columns of the result hold; empty where every one is the number of matches."""
+    """The columns of the result; empty if every column is the number of matches."""
     order: tuple[tuple[Cell, bool], ...]
-    """With whether it is descending. Ids complete it."""
+    """Each with whether it is descending. Ids break ties."""
 
     def ids(self, arguments: Arguments) -> list[str] | None:
-        """The ids that the conditions leave possible; None when that cannot be said, or there are many."""
+        """The ids that the conditions leave possible; None if that is unknown, or there are too many."""
         values = Predicate(self.naming, arguments).fixed.get(self.named_by.column)
         if values is None or len(values) > MAX_NAMED:
             return None
@@ -89,7 +90,7 @@ _forms: Remembered[tuple[ReadPlan, KeyedForm | None]] = Remembered(512)
 
 
 def keyed_form(plan: ReadPlan, catalog: Catalog) -> KeyedForm | None:
-    """The form of a plan. The same plan comes again: the language remembers plans by text and schema."""
+    """The form of a plan. Plans come back as the same object: the language caches them by text and schema."""
     return _forms.get(id(plan), lambda: (plan, _form(plan, catalog)))[1]
 
 
@@ -131,7 +132,7 @@ def _is_present(operand: Expression) -> bool:
 
 
 def _is_shown(column: PropertyRef) -> bool:
-    """Is a stored value what a result shows? That of a Blob is not."""
+    """Whether a stored value is what a result shows; not for a Blob."""
     return column.type.scalar is not Scalar.BLOB
 
 
@@ -143,7 +144,7 @@ def _cell(expression: Expression) -> Cell:
 
 
 def _naming_column(binding: Binding, conditions: list[Expression], catalog: Catalog) -> Cell | None:
-    """The id or the key, where a condition fixes it."""
+    """The id or the key, if a condition fixes it."""
     entity = catalog.nodes[binding.types[0]]
     keys = entity.key if len(entity.key) == 1 else ()
     for name, type_ in (("id", TEXT), *((key, entity.properties[key].type) for key in keys)):
@@ -158,7 +159,7 @@ def _states(condition: Expression, column: str) -> bool:
 
 
 def _ways(pattern: Pattern, start: str) -> tuple[DirectedExpansion, ...] | None:
-    """How to walk to every variable; None when some cannot be reached, or in more than one way."""
+    """How to reach every variable; None if one cannot be reached, or can be in more than one way."""
     bound, pending, ways = {start}, list(pattern.expansions), []
     while pending:
         following = next((hop for hop in pending if {hop.source, hop.target} & bound), None)
@@ -188,7 +189,7 @@ def _answer(read: Read) -> Answer | None:
     try:
         return _Walk(read, form).answer(ids)
     except (_NotFew, ArithmeticOverflow):
-        # An overflow may be in rows that other conditions leave out: the engine will say.
+        # An overflow may be in rows that other conditions exclude: the engine decides.
         return None
 
 
@@ -196,11 +197,11 @@ KEYED = Strategy("keyed", frozenset({"auto"}), _answer)
 
 
 class _NotFew(Exception):
-    """There is more to read than what is at hand, or more to hold than a few rows."""
+    """More would have to be read than is held or stored compactly, or there are more than a few rows."""
 
 
 class _Walk:
-    """Matches as columns of numbers, one for each variable."""
+    """Matches as columns of node numbers, one per variable."""
 
     def __init__(self, read: Read, form: KeyedForm) -> None:
         self.form = form
@@ -246,7 +247,7 @@ class _Walk:
         self._satisfy(start)
 
     def _follow(self, way: DirectedExpansion) -> None:
-        """Every match as often as it has neighbours, with one of them each."""
+        """Repeat every match for each of its neighbours, with that neighbour added."""
         self.arguments.deadline.check()
         adjacency = self._adjacency(way)
         owners, neighbours = adjacency.expand(self.numbers[way.near])
@@ -259,13 +260,13 @@ class _Walk:
         self._satisfy(way.far)
 
     def _count(self, way: DirectedExpansion) -> int:
-        """How many there would be."""
+        """How many matches `_follow` would give."""
         rows = int(self._adjacency(way).counts(self.numbers[way.near]).sum())
         self._say(way, rows, "counted")
         return rows
 
     def _say(self, way: DirectedExpansion, rows: int, how: str) -> None:
-        """How many edges were followed, and how many were to be expected of as many nodes."""
+        """Record how many edges were followed, and how many were expected for as many nodes."""
         view = self.compact.view
         nodes = max(view.rows(f"node:{self.form.types[way.near]}"), 1)
         expected = round(self.rows * view.rows(f"edge:{way.expansion.edge}") / nodes)
@@ -279,7 +280,7 @@ class _Walk:
         return adjacency
 
     def _satisfy(self, variable: str) -> None:
-        """Keep the matches for which the conditions hold that can be looked at by now."""
+        """Keep the matches that satisfy the conditions which can be evaluated by now."""
         conditions = self.form.conditions.get(variable)
         if not conditions or not self.rows:
             return
@@ -300,7 +301,7 @@ class _Walk:
     # ------------------------------------------------------------ results
 
     def _read(self, cells: tuple[Cell, ...], read: dict[Cell, list[Any]]) -> None:
-        """The values of some columns, those of a variable together."""
+        """Read the values of the given columns, those of one variable together."""
         by_variable: dict[str, list[Cell]] = {}
         for cell in dict.fromkeys(cells):
             if cell not in read:
@@ -313,12 +314,12 @@ class _Walk:
                 self.choices.append(InputChoice(f"${variable}", "lookup", self.rows, "by number", self.rows))
 
     def _ordered(self, read: dict[Cell, list[Any]]) -> list[int]:
-        """The places of the matches in the order of the result."""
+        """Positions of the matches in the order of the result."""
         places = list(range(self.rows))
         if self.rows < 2:
             return places
         self._read(tuple(cell for cell, _ in self.form.order), read)
-        # Least significant first: sorting is stable.
+        # Least significant key first: sorting is stable.
         for variable in reversed(self.plan.tie_break):
             places.sort(key=self._nodes(variable).sort_keys(self.numbers[variable]).__getitem__)
         for cell, is_descending in reversed(self.form.order):

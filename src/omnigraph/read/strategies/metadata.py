@@ -1,4 +1,4 @@
-"""`count($p)` over a bare binding: every snapshot knows the number of its rows. Nothing is read, nothing compiled."""
+"""`count($p)` over a bare binding: every snapshot has its row counts. Nothing is read, nothing compiled."""
 
 from __future__ import annotations
 

@@ -35,18 +35,18 @@ MAX_FRONTIER = 1_024
 MAX_HOPS = 6
 MAX_PAIRS = 65_536
 BUILD_FACTOR = 1.5
-"""Building an adjacency is taken to cost this much per edge, against 1 per edge looked up through an index."""
+"""Assumed cost of building an adjacency, per edge; an edge looked up through an index costs 1."""
 
 
 class TooLarge(Exception):
-    """Not a small read: something would have to be looked up too often."""
+    """Not a small read: too many lookups would be needed."""
 
 
 @dataclass(frozen=True)
 class Reduced:
     """Every `n` and `x` relation of a query, over ids.
 
-    `is_checked`: each holds only rows that satisfy the conditions on its own variable, all of them.
+    `is_checked`: each holds exactly the rows that satisfy all conditions on its own variable.
     """
 
     prepared: PreparedQuery
@@ -56,7 +56,7 @@ class Reduced:
 
 
 def reduced(read: Read) -> Reduced | None:
-    """The relations of a small read; None when it is not one."""
+    """The relations of a small read; None if it is not small."""
     prepared = read.prepared()
     reduction = _Reduction(read.view, prepared.query, read.arguments, forced=read.mode == "index")
     if not reduction.run():
@@ -74,7 +74,7 @@ REDUCTION = Strategy("reduction", frozenset({"auto", "index"}), _answer)
 
 @dataclass(frozen=True)
 class _Named:
-    """Nodes that a condition names: by the values of the column that is their id or their key."""
+    """Nodes that a condition names, by the values of their id or key."""
 
     column: str
     property_type: PropertyType
@@ -90,7 +90,7 @@ class _Named:
 
 
 class _Reduction:
-    """`forced` never gives up."""
+    """`forced` ignores every limit on size."""
 
     def __init__(self, view: View, query: RelationalQuery, arguments: Arguments, *, forced: bool) -> None:
         self.view = view
@@ -106,7 +106,7 @@ class _Reduction:
         self._predicates = {node.name: Predicate(node.filters, arguments) for node in query.inputs}
 
     def run(self) -> bool:
-        """False when this is not a small read."""
+        """False if this is not a small read."""
         if not self.forced and not self.query.hops and self._is_large():
             return False
         try:
@@ -122,7 +122,7 @@ class _Reduction:
     # ------------------------------------------------------------ nodes
 
     def _is_large(self) -> bool:
-        """Is there an input of too many rows to hold, with no condition that fixes a column?"""
+        """Whether an input has too many rows to hold and no condition that fixes a column."""
         return any(
             sources.node_rows(self.view, node) > sources.STREAMED_ROWS and not self._predicates[node.name].fixed
             for node in self.query.inputs
@@ -140,7 +140,7 @@ class _Reduction:
                 self._fetch(node)
 
     def _is_fixed(self, node: NodeInput) -> bool:
-        """Does a condition fix an id, a key, or an indexed property?"""
+        """Whether a condition fixes an id, a key, or an indexed property."""
         if len(node.types) > 1:
             return False
         fixed = self._predicates[node.name].fixed
@@ -148,11 +148,11 @@ class _Reduction:
         return any(spec.column in fixed for spec in index_specs(entity) if spec.kind == "BTREE")
 
     def _fetch(self, node: NodeInput) -> None:
-        """Read a node's rows: by id where ids are known, else by its conditions."""
+        """Read a node's rows: by id if ids are known, else by its conditions."""
         self.arguments.deadline.check()
         ids, predicate = self._ids.get(node.place), self._predicates[node.name]
         if ids is None and (named := self._named(node)) is not None:
-            # The id says it already; a second index would be asked for nothing.
+            # The id implies the condition on the key, which need not be checked through a second index.
             ids, predicate = named.ids, predicate.apart_from(named.column)
             if (implied := self._implied(node, named)) is not None:
                 self.choices.append(
@@ -166,7 +166,7 @@ class _Reduction:
             rows = sources.read_nodes(self.view, narrowed, self.arguments, ids, by_scan=is_asked)
             rows = self._checked(node, predicate.remaining, rows)
         else:
-            # Rows that are named by their ids may be in memory: conditions are then applied here, not by the store.
+            # Rows that are looked up by id may be in memory: their conditions are applied here, not by the store.
             rows = sources.read_nodes(self.view, replace(node, filters=()), self.arguments, ids)
             rows = self._checked(node, predicate.conditions, rows)
         self._keep(node, rows)
@@ -181,7 +181,7 @@ class _Reduction:
             self._ids[node.place] = rows.column(KEY).to_pylist() if self._joins(node.place) else []
 
     def _checked(self, node: NodeInput, conditions: tuple[Expression, ...], rows: pa.Table) -> pa.Table:
-        """The rows for which the conditions hold. What cannot be said here the engine will say."""
+        """The rows that satisfy the conditions. Conditions that cannot be evaluated here are left to the engine."""
         names = {"id": KEY, **{column.stored: column.alias for column in node.columns}}
         return self._satisfying(conditions, rows, names)
 
@@ -202,7 +202,7 @@ class _Reduction:
         return f"{len(ids)} ids{', in memory' if held else ''}"
 
     def _implied(self, node: NodeInput, named: _Named) -> pa.Table | None:
-        """The rows of a node of which only the key matters, when the key is fixed: its edges say whether it exists."""
+        """The rows of a node of which only the key matters, if the key is fixed: its edges tell whether it exists."""
         import pyarrow as pa
 
         if node.computed or not any(node.place in hop.places and hop.narrows(node.place) for hop in self.query.hops):
@@ -216,7 +216,7 @@ class _Reduction:
         return any(place in hop.places for hop in self.query.hops)
 
     def _named(self, node: NodeInput) -> _Named | None:
-        """The ids that conditions leave possible, without reading anything: a fixed id or key."""
+        """The ids that conditions leave possible, without reading anything: from a fixed id or key."""
         if len(node.types) > 1:
             return None
         fixed = self._predicates[node.name].fixed
@@ -246,7 +246,7 @@ class _Reduction:
             self._expand(hop, end, ids)
 
     def _all_sources(self, hop: HopInput) -> list[str]:
-        """Nothing is fixed: every node the expansion can start from."""
+        """Nothing is fixed: every node that the expansion can start from."""
         node = self._nodes.get(hop.source or "")
         if node is not None:
             self._fetch(node)
@@ -256,7 +256,7 @@ class _Reduction:
         return [] if table is None else table.read(["id"]).column("id").to_pylist()
 
     def _frontier(self, hop: HopInput) -> tuple[int, int]:
-        """(which end to start from, how many nodes are there): the smaller of the known ends."""
+        """(end to start from, its number of nodes): the smaller of the known ends."""
         sizes = [(end, len(self._ids[place])) for end, place in enumerate(hop.places) if place in self._ids]
         return min(sizes, key=lambda size: size[1])
 
@@ -290,7 +290,7 @@ class _Reduction:
                 self._fetch(node)
 
     def _choose(self, hop: HopInput, end: int, size: int) -> tuple[Path, str, int]:
-        """The cost rule for one expansion, and how many edges it expects to follow."""
+        """The cost rule for one expansion, and how many edges it is expected to follow."""
         expansion = hop.expansion
         edges = self.view.rows(hop.table_key)
         type_ = self.view.catalog.edges[expansion.edge]
@@ -320,7 +320,7 @@ class _Reduction:
         return ", in memory" if held else ""
 
     def _direction(self, hop: HopInput, end: int) -> Literal["out", "in", "both"]:
-        """The way to walk from this end."""
+        """The direction to follow from this end."""
         opposite: Mapping[str, Literal["out", "in", "both"]] = {"out": "in", "in": "out", "both": "both"}
         return hop.expansion.direction if end == 0 else opposite[hop.expansion.direction]
 
@@ -389,7 +389,7 @@ class _Reduction:
         return list(pairs)
 
     def _edges(self, hop: HopInput, ids: list[str], end: int) -> pa.Table:
-        """One row per edge at these nodes, ends as the expansion sees them."""
+        """One row per edge at these nodes, with its ends as the expansion sees them."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -412,5 +412,5 @@ class _Reduction:
 
 
 def _names(end: int) -> tuple[str, str]:
-    """The columns of the end to start from and of the other one."""
+    """The columns of the end to start from, and of the other one."""
     return (SOURCE, TARGET) if end == 0 else (TARGET, SOURCE)

@@ -1,4 +1,4 @@
-"""Every table in full, the tree in the engine. It answers every read; large tables go to the engine as a stream."""
+"""Every table in full, the tree in the engine. It answers every read; large tables are streamed to the engine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from omnigraph.read.strategies.strategy import Answer, InputChoice, Read, Strate
 
 
 def _answer(read: Read) -> Answer:
-    """In the mode "scan" conditions are left to the tree alone, and no table is left out."""
+    """In mode "scan", conditions are left to the tree alone, and no table is left out."""
     view, arguments, is_plain = read.view, read.arguments, read.mode == "scan"
     prepared = read.prepared(elide=not is_plain)
     query = prepared.query

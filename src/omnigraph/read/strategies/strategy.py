@@ -1,4 +1,4 @@
-"""What a way to answer a read looks like: it takes the read and gives an answer, or None when the read is not for it."""
+"""The interface of a strategy: it takes a read and returns an answer, or None if the read is not for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from omnigraph.read.sql.shapes import Keys
 
 Mode = Literal["auto", "scan", "index", "csr"]
-"""`auto` asks every strategy in turn; the others force one, whatever it costs."""
+"""`auto` tries every strategy in turn; the other modes prefer one of them, whatever it costs."""
 Path = Literal["metadata", "lookup", "search", "scan", "index", "csr", "sql", "embedding"]
 Made = TypeVar("Made")
 
@@ -38,7 +38,7 @@ class InputChoice:
     expected: int | None = None
     """How many rows were expected when the choice was made, if that was estimated."""
     _at: float = field(default_factory=time.perf_counter, compare=False, repr=False)
-    """When it had been read."""
+    """When reading it ended."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Read:
         return prepare(self.plan, self.view.catalog, keys, elide=elide)
 
     def once(self, make: Callable[[Read], Made]) -> Made:
-        """What several strategies need of this read, made for the first one that asks."""
+        """A value that several strategies need of this read, made on first use."""
         if make not in self._shared:
             self._shared[make] = make(self)
         made: Made = self._shared[make]
@@ -66,11 +66,11 @@ class Read:
 
 @dataclass(frozen=True)
 class Answer:
-    """The relations to run the tree over; or the tree's columns, when no engine was needed for them; or the result itself."""
+    """The relations to run the tree over; or the tree's columns, if no engine was needed for them; or the result itself."""
 
     choices: tuple[InputChoice, ...]
     prepared: PreparedQuery | None
-    """None when `table` is the result itself."""
+    """None if `table` is the result itself."""
     relations: Mapping[str, Any] = field(default_factory=dict)
     table: pa.Table | Values | None = None
 
@@ -79,7 +79,7 @@ class Answer:
 class Strategy:
     name: str
     modes: frozenset[Mode]
-    """The modes in which it is asked."""
+    """The modes in which it is tried."""
     answer: Callable[[Read], Answer | None]
 
 
