@@ -15,6 +15,7 @@ import omnigraph as og
 from omnigraph import errors
 from omnigraph.pipeline.load import assembly, checks, keyed_rows
 from omnigraph.pipeline.load.job import load
+from omnigraph.pipeline.load.options import LoadOptions
 from omnigraph.pipeline.progress import Status
 from omnigraph.tables import Table
 from omnigraph.tables.staging import by_fragment
@@ -103,7 +104,7 @@ def test_rows_that_are_replaced_are_removed_by_tasks(
 ) -> None:
     graph.load(write("first.jsonl", *first_people(300)), mode="append", **engine)
     stages = Stages()
-    load(graph._repository, write("second.jsonl", *first_people(200, age=2)), mode="merge", progress=stages, **engine)
+    load(graph._repository, write("second.jsonl", *first_people(200, age=2)), LoadOptions("merge", **engine), stages)
     assert "remove" in stages.seen
     assert len(content(graph, tmp_path)) == 300
 

@@ -165,11 +165,11 @@ class WriteMethods(GraphState):
         """
         from omnigraph.pipeline.load.job import load
         from omnigraph.pipeline.load.mapping import column_map
-        from omnigraph.pipeline.progress import Reported
+        from omnigraph.pipeline.load.options import LoadOptions
+        from omnigraph.pipeline.load.text import TextOptions
+        from omnigraph.pipeline.progress import shown_on
 
-        return load(
-            self._repository,
-            sources,
+        options = LoadOptions(
             mode=mode,
             branch=branch,
             from_=from_,
@@ -179,24 +179,18 @@ class WriteMethods(GraphState):
             format=format,
             reader_options=reader_options,
             type=type,
+            text=TextOptions.checked(encoding, delimiter, quote, null, columns, date_format, time_format),
+            map=column_map(map),
+            rejects=rejects,
             actor=actor,
             message=message,
             if_commit=if_commit,
             once=once,
             permit=self._permit(branch, mode, actor),
-            rejects=rejects,
-            encoding=encoding,
-            delimiter=delimiter,
-            quote=quote,
-            null=null,
-            columns=columns,
-            date_format=date_format,
-            time_format=time_format,
-            map=column_map(map),
             dry_run=dry_run,
-            show_progress=show_progress,
-            progress=None if on_progress is None else Reported(on_progress),
         )
+        with shown_on(sys.stderr, show_progress, on_progress) as progress:
+            return load(self._repository, sources, options, progress)
 
     def explain_load(
         self,
@@ -218,19 +212,21 @@ class WriteMethods(GraphState):
         """
         from omnigraph.pipeline.load.explaining import explain_load
         from omnigraph.pipeline.load.mapping import column_map
+        from omnigraph.pipeline.load.options import LoadOptions
+        from omnigraph.pipeline.load.text import TextOptions
 
-        return explain_load(
-            self._repository,
-            sources,
+        options = LoadOptions(
+            mode="append",
             branch=branch,
             from_=from_,
             engine=engine,
             conf=conf,
             format=format,
             type=type,
-            encoding=encoding,
+            text=TextOptions.checked(encoding),
             map=column_map(map),
         )
+        return explain_load(self._repository, sources, options)
 
     def embed(
         self,
@@ -287,7 +283,7 @@ class WriteMethods(GraphState):
 
         >>> into = g.stream_into(lambda batch: {"Person": batch.select("name"), "City": batch.select("city")}, mode="merge")
         """
-        from omnigraph.pipeline.load.job import check_mode
+        from omnigraph.pipeline.load.options import check_mode
         from omnigraph.pipeline.spark.session import require_pyspark
 
         if not isinstance(frames, str) and not callable(frames):

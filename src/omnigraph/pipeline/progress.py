@@ -135,9 +135,9 @@ class RichProgress:
 
 
 @contextlib.contextmanager
-def shown_on(out: TextIO, show_progress: bool) -> Iterator[Progress]:
-    """The progress of an action, on a stream or nowhere; closed when the action ends."""
-    progress = progress_for(out) if show_progress else Silent()
+def shown_on(out: TextIO, show_progress: bool, tell: Callable[[Status], None] | None = None) -> Iterator[Progress]:
+    """The progress of an action, told to a function, on a stream or nowhere; closed when the action ends."""
+    progress = Reported(tell) if tell is not None else progress_for(out) if show_progress else Silent()
     try:
         yield progress
     finally:

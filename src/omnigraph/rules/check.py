@@ -189,7 +189,7 @@ def with_values(rows: pa.Table, names: tuple[str, ...]) -> pa.Table:
     return rows
 
 
-def absent(values: pa.Array, among: pa.ChunkedArray) -> pa.Array:
+def absent(values: pa.Array | pa.ChunkedArray, among: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """The values that are not among the others."""
     import pyarrow.compute as pc
 

@@ -19,6 +19,7 @@ from omnigraph.rules.check import (
     Query,
     RowSource,
     Violation,
+    absent,
     same,
     violation,
 )
@@ -65,7 +66,7 @@ class KeyCheck(Check):
         if not inserted.num_rows:
             return []
         existing = rows.matching(self.others[0], inserted.column("id"))
-        if not existing.num_rows:
+        if not _may_be_taken(inserted, existing):
             return []
         return _taken().run({"new": inserted, "old": existing}, complete=complete)
 
@@ -88,6 +89,12 @@ class KeyCheck(Check):
 def _may_have_duplicates(rows: pa.Table) -> bool:
     """Of many rows the query finds out in less time."""
     return rows.num_rows > MAX_ROWS_ON_ONE_CORE or bool(len(rows.column("id").unique()) < rows.num_rows)
+
+
+def _may_be_taken(inserted: pa.Table, existing: pa.Table) -> bool:
+    if inserted.num_rows + existing.num_rows > MAX_ROWS_ON_ONE_CORE:
+        return bool(existing.num_rows)
+    return bool(len(absent(inserted.column("id"), existing.column("id"))) < inserted.num_rows)
 
 
 @cache

@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from omnigraph.history import MAIN
 from omnigraph.pipeline.engines import (
-    AUTO,
     MAX_IN_PROCESS_BYTES,
     Engine,
     check_engine,
@@ -19,9 +16,8 @@ from omnigraph.pipeline.engines import (
 )
 from omnigraph.pipeline.load.base import LoadBase
 from omnigraph.pipeline.load.inputs import Sources, find_inputs
-from omnigraph.pipeline.load.mapping import ColumnMap
+from omnigraph.pipeline.load.options import LoadOptions
 from omnigraph.pipeline.load.session_readers import SessionReader
-from omnigraph.pipeline.load.text import TextOptions
 from omnigraph.pipeline.runner import LocalRunner
 from omnigraph.pipeline.task_settings import TaskSettings
 from omnigraph.views import Repository
@@ -54,34 +50,19 @@ class LoadExplanation:
 def explain_load(
     repository: Repository,
     sources: Sources,
-    *,
-    branch: str = MAIN,
-    from_: str | None = None,
-    engine: Engine = AUTO,
-    conf: Mapping[str, str] | None = None,
-    format: str | None = None,
-    type: str | None = None,
-    encoding: str | None = None,
-    map: ColumnMap | None = None,
+    options: LoadOptions,
 ) -> LoadExplanation:
     """Nothing is read but the names and sizes of files and the metadata of large Parquet files; Spark is not started.
     Standard input is refused: it could be read only once."""
-    settings = TaskSettings.of(conf or {})
-    reader = SessionReader.of(sources, format, None, type, map, ())
+    settings = TaskSettings.of(options.conf or {})
+    reader = SessionReader.of(sources, options)
     if reader is not None:
-        choice = engine_with_reader(engine, reader.format)
+        choice = engine_with_reader(options.engine, reader.format)
         check_engine(choice.engine)
         return LoadExplanation("on Spark", choice.reason, 0, MAX_IN_PROCESS_BYTES, 0, None, None, None)
-    located = find_inputs(
-        sources,
-        LoadBase.of(repository, branch, from_).view.catalog,
-        format=format,
-        type=type,
-        options=repository.tables.options or None,
-        text=TextOptions.checked(encoding),
-        map=map,
-    )
-    choice = choose_engine(engine, repository.store.uri, located.text_bytes, located.session)
+    catalog = LoadBase.of(repository, options.branch, options.from_).view.catalog
+    located = find_inputs(sources, catalog, options, repository.tables.options or None)
+    choice = choose_engine(options.engine, repository.store.uri, located.text_bytes, located.session)
     check_engine(choice.engine)
     is_local = isinstance(choice.engine, str) and choice.engine == "local"
     parallelism = LocalRunner(settings=settings).parallelism if is_local else _parallelism(choice.engine, settings)

@@ -14,6 +14,7 @@ from omnigraph.pipeline.choices import FileFormat
 from omnigraph.pipeline.load.databases import DatabaseKind, database_kind
 from omnigraph.pipeline.load.files import STDIN, InputFile, find_files, spooled
 from omnigraph.pipeline.load.mapping import ColumnMap, MappedSource
+from omnigraph.pipeline.load.options import LoadOptions
 from omnigraph.pipeline.load.text import UTF_8, TextOptions
 from omnigraph.pipeline.task_settings import AS_FOUND_GOOD, TaskSettings
 from omnigraph.records.fresh_ids import FreshIds
@@ -205,19 +206,13 @@ Sources = str | Path | Mapping[str, Any] | Iterable[str | Path]
 def find_inputs(
     sources: Sources,
     catalog: Catalog,
-    *,
-    format: str | None,
-    type: str | None,
-    options: Mapping[str, str] | None,
-    text: TextOptions,
-    text_options: Collection[str] = (),
-    map: ColumnMap | None = None,
+    options: LoadOptions,
+    storage_options: Mapping[str, str] | None,
     spool: str | None = None,
 ) -> FoundInputs:
-    """Name every input; a file that is named twice is read once. UsageError for one of unknown type or format, and for
-    `text_options`, the names of those that were given, which no input can follow. `spool`: a folder to keep what standard
-    input (`-`) holds."""
-    mapped = map or ColumnMap()
+    """Name every input; a file that is named twice is read once. UsageError for one of unknown type or format, and for options of
+    text that no input can follow. `spool`: a folder to keep what standard input (`-`) holds."""
+    mapped, text, format = options.map, options.text, options.format
     if isinstance(sources, Mapping):
         if format is not None:
             raise UsageError("DataFrames have no format", hint="leave format out")
@@ -226,20 +221,20 @@ def find_inputs(
         for name in sources:
             if not isinstance(name, str):
                 raise UsageError(f"DataFrames are given by the names of their types, got {name.__class__.__name__}")
-        refuse_text_options([], text_options)
+        refuse_text_options([], text.chosen)
         frames = [Frame(table_key(catalog, name), rows) for name, rows in sources.items()]
         return FoundInputs((), tuple(frames), text)
     rows_by_type: dict[str, list[FoundRows]] = {}
     for source in paths_of(sources):
-        for file in _found_at(source, options, spool):
+        for file in _found_at(source, storage_options, spool):
             # Other files of a folder are not what the map is about.
             is_of_others = bool(mapped.sources) and file.name != source and not mapped.of_file(file.address)
             if file.address not in rows_by_type and not is_of_others:
-                rows_by_type[file.address] = _rows_of(file, catalog, format, type, mapped)
+                rows_by_type[file.address] = _rows_of(file, catalog, format, options.type, mapped)
     if not rows_by_type:
         raise UsageError("there is nothing to load", hint="give JSON lines, CSV or Parquet files")
     files = [rows for in_file in rows_by_type.values() for rows in in_file]
-    refuse_text_options([rows.format for rows in files], text_options)
+    refuse_text_options([rows.format for rows in files], text.chosen)
     return FoundInputs(tuple(files), (), text, mapped.names)
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, get_args
+from functools import cached_property
+from typing import Any
 
 from omnigraph.errors import (
     AlreadyExists,
@@ -20,23 +18,18 @@ from omnigraph.errors import (
     OmnigraphError,
     PreconditionFailed,
     StorageError,
-    UsageError,
 )
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import (
-    MAIN,
     Commit,
-    KeyName,
-    Once,
     PreparedPlan,
     PublishPlan,
     TableChange,
     WriteKey,
-    check_attribution,
 )
+from omnigraph.language.catalog import Catalog
 from omnigraph.maintenance.adjacency import refresh_after
-from omnigraph.pipeline.choices import LoadMode
-from omnigraph.pipeline.engines import AUTO, Engine, choose_engine, engine_with_reader, runner_of
+from omnigraph.pipeline.engines import choose_engine, engine_with_reader, runner_of
 from omnigraph.pipeline.load.assembly import Assembly
 from omnigraph.pipeline.load.base import LoadBase
 from omnigraph.pipeline.load.content import asked_of
@@ -46,7 +39,7 @@ from omnigraph.pipeline.load.incoming import FORMS, Incoming, as_stored, stage_i
 from omnigraph.pipeline.load.inputs import Frame, LoadInputs, Sources, find_inputs
 from omnigraph.pipeline.load.lineage import lineage_of
 from omnigraph.pipeline.load.locating import locate
-from omnigraph.pipeline.load.mapping import ColumnMap
+from omnigraph.pipeline.load.options import LoadOptions
 from omnigraph.pipeline.load.packing import packed
 from omnigraph.pipeline.load.publishing import forget, publish, say_prepared
 from omnigraph.pipeline.load.reading import ReadReport, ReadTask, read_batches, read_bundle
@@ -64,9 +57,8 @@ from omnigraph.pipeline.load.rejects import (
 )
 from omnigraph.pipeline.load.removals import joined, with_edges
 from omnigraph.pipeline.load.session_readers import SessionReader
-from omnigraph.pipeline.load.text import TextOptions
 from omnigraph.pipeline.load.written import WrittenFiles, superseded_files
-from omnigraph.pipeline.progress import Progress, Silent, progress_for
+from omnigraph.pipeline.progress import Progress, Silent
 from omnigraph.pipeline.runner import LocalRunner, Runner
 from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.pipeline.stages import Stage, by_name
@@ -78,147 +70,91 @@ from omnigraph.write import publish as publish_plan
 FRAME_BATCH_ROWS = 65_536
 _REFUSALS = (Conflict, InputError, NotFound, AlreadyExists)
 """Errors that say the load does not fit the branch: its caller knows, and its plan is not kept."""
-_MODES = get_args(LoadMode)
 READING = "read"
 """How the stages are called that read records; those of a DataFrame with its type."""
 
 
 def load(
-    repository: Repository,
-    sources: Sources,
-    *,
-    mode: LoadMode,
-    branch: str = MAIN,
-    from_: str | None = None,
-    new_branch: bool = False,
-    engine: Engine = AUTO,
-    conf: Mapping[str, str] | None = None,
-    format: str | None = None,
-    reader_options: Mapping[str, str] | None = None,
-    type: str | None = None,
-    actor: str | None = None,
-    message: str | None = None,
-    if_commit: str | None = None,
-    once: Once | None = None,
-    asked: object = None,
-    permit: Callable[[frozenset[str]], None] | None = None,
-    rejects: str | Path | None = None,
-    encoding: str | None = None,
-    delimiter: str | None = None,
-    quote: str | None = None,
-    null: str | None = None,
-    columns: Sequence[str] | None = None,
-    date_format: str | None = None,
-    time_format: str | None = None,
-    map: ColumnMap | None = None,
-    dry_run: bool = False,
-    show_progress: bool = False,
-    progress: Progress | None = None,
+    repository: Repository, sources: Sources, options: LoadOptions, progress: Progress | None = None
 ) -> LoadReceipt:
     """Load files, folders, globs, addresses or data frames as one commit, or nothing.
 
-    append: new ids only (KeyConflict otherwise). merge: replace rows of the same id, whole. patch: change the columns that the
-    input has, of the rows of its ids. delete: remove the rows of its ids, and with a node the edges at it. overwrite: the input
-    is the complete image of each type in it. Records that cannot be read, or break a rule about values, refuse the load with
-    RejectedRecords, unless `rejects` names a file to set them aside in. A file that cannot be read at all
-    (UnreadableInput) and broken rules between records always refuse it.
-
-    With `from_`, a branch that is not there is made at that revision, in the same entry as the load's commit. One that is there
-    by then is loaded into like any other; with `new_branch` that is AlreadyExists.
-
-    With `once`, a load that comes again under its write key is answered with its first commit, and the file for rejected
-    records that an earlier try has left is replaced. What is compared then is `asked`, if given, or else `asked_of`.
-
-    With `dry_run` the rows are staged and removed again: the receipt counts what would be loaded and what would be refused, by its
-    reason. Nothing is published, and no branch is made.
-
-    A `format` that is not one of ours is read by the Spark session, with `reader_options`. `conf` are settings of a session that is
-    started for the load, and of its tasks.
-
-    `permit` is called with the types that the load touches, before anything is published; what it raises ends the load.
+    Records that cannot be read, or break a rule about values, refuse the load with RejectedRecords, unless the options name a
+    file to set them aside in. A file that cannot be read at all (UnreadableInput) and broken rules between records always
+    refuse it.
     """
-    check_attribution(actor, message)
-    name = None if once is None else KeyName.of(once)
-    check_mode(mode)
-    if dry_run and (rejects is not None or name is not None):
-        raise UsageError(
-            "a dry run sets no records aside and uses no write key", hint="leave out --rejects and --once, or --dry-run"
-        )
-    shown = progress or (progress_for(sys.stderr) if show_progress else Silent())
-    began = time.monotonic()
-    texts = {
-        "encoding": encoding,
-        "delimiter": delimiter,
-        "quote": quote,
-        "null": null,
-        "columns": columns,
-        "date_format": date_format,
-        "time_format": time_format,
-    }
-    spool = tempfile.mkdtemp(prefix="omnigraph-") if _has_stdin(sources) else None
-    try:
+    began, branch = time.monotonic(), options.branch
+    name = options.key_name
+    with _spool(sources) as spool:
         taken: AlreadyExists | None = None
         try:
-            base = LoadBase.of(repository, branch, from_, new_branch)
+            base = LoadBase.of(repository, branch, options.from_, options.new_branch)
         except AlreadyExists as error:
             if name is None:
                 raise
             taken, base = error, LoadBase.of(repository, branch)
-        reader = SessionReader.of(
-            sources, format, reader_options, type, map, [option for option, value in texts.items() if value is not None]
-        )
-        if reader is None:
-            located = find_inputs(
-                sources,
-                base.view.catalog,
-                format=format,
-                type=type,
-                options=repository.tables.options or None,
-                text=TextOptions.checked(encoding, delimiter, quote, null, columns, date_format, time_format),
-                text_options=[option for option, value in texts.items() if value is not None],
-                map=map,
-                spool=spool,
-            )
-            choice = choose_engine(engine, repository.store.uri, located.text_bytes, located.session)
-            runner = runner_of(choice.engine, repository.store.uri, shown, "load", conf)
-            inputs = located.cut(runner.parallelism, repository.history.new_id, runner.settings)
-        else:
-            choice = engine_with_reader(engine, reader.format)
-            runner = runner_of(choice.engine, repository.store.uri, shown, "load", conf)
-            assert isinstance(runner, SparkRunner), "a format that Spark reads has no other engine"
-            inputs = LoadInputs((), reader.frames(runner.session, base.view.catalog))
-        key = None if name is None else name.asking(asked or asked_of(inputs, base.view.catalog, mode))
-        if (made := base.committed(repository, key)) is not None:
-            return with_empty_branch(repository, base, LoadReceipt.of_repeated(branch, mode, made))
+        inputs, runner, reason = _prepare(repository, sources, options, base.view.catalog, spool, progress or Silent())
+        key = None if name is None else name.asking(options.asked or asked_of(inputs, base.view.catalog, options.mode))
+        if (commit := base.committed(repository, key)) is not None:
+            return with_empty_branch(repository, base, LoadReceipt.of_repeated(branch, options.mode, commit))
         if taken is not None:  # Not by an earlier try of this load.
             raise taken
-        head = base.view.snapshot.commit.id
-        if if_commit is not None and head != if_commit:
-            raise PreconditionFailed(branch, if_commit, head)
-        written = WrittenFiles(runner.stopping if isinstance(runner, LocalRunner) else None)
+        head = base.view.snapshot.commit
+        if options.if_commit is not None and head.id != options.if_commit:
+            raise PreconditionFailed(branch, options.if_commit, head.id)
         with (
-            lineage_of(repository.store.uri, branch, sources, reader_options) as lineage,
-            repository.history.leases.hold(base.view.snapshot.commit.ref),
+            lineage_of(repository.store.uri, branch, sources, options.reader_options) as lineage,
+            repository.history.leases.hold(head.ref),
             repository.history.retention.explaining(branch, base.since),
-            rejects_file(rejects, repository.tables.options, repository.store, replace=key is not None) as aside,
+            rejects_file(
+                options.rejects, repository.tables.options, repository.store, replace=key is not None
+            ) as aside,
         ):
-            keeps_nothing = name is not None and name.keeps_nothing
-            base = base.for_trial() if dry_run else base
-            if not dry_run:
+            base = base.for_trial() if options.dry_run else base
+            if not options.dry_run:
                 lineage.started()
+            written = WrittenFiles(runner.stopping if isinstance(runner, LocalRunner) else None)
             inputs = with_record_starts(inputs, runner)
-            job = LoadJob(
-                repository, base, inputs, mode, runner, aside, written, key, if_commit, permit, keeps_nothing, dry_run
-            )
-            where = "in process" if isinstance(runner, LocalRunner) else "on Spark"
-            receipt = replace(job.run(actor, message), engine=where, engine_reason=choice.reason)
-            if not dry_run:
+            receipt = LoadJob(repository, base, inputs, options, runner, aside, written, key).run()
+            if not options.dry_run:
                 lineage.completed(base.view, receipt)
-            return replace(receipt, seconds=time.monotonic() - began, stages=_stages(runner, receipt.rejected))
-    finally:
-        shown.close()
-        if spool is not None:
-            shutil.rmtree(spool, ignore_errors=True)
+        return replace(
+            receipt,
+            engine="in process" if isinstance(runner, LocalRunner) else "on Spark",
+            engine_reason=reason,
+            seconds=time.monotonic() - began,
+            stages=_stages(runner, receipt.rejected),
+        )
+
+
+def _prepare(
+    repository: Repository,
+    sources: Sources,
+    options: LoadOptions,
+    catalog: Catalog,
+    spool: str | None,
+    progress: Progress,
+) -> tuple[LoadInputs, Runner, str]:
+    """What is read, who does the work, and why that engine was chosen."""
+    uri = repository.store.uri
+    reader = SessionReader.of(sources, options)
+    if reader is not None:
+        choice = engine_with_reader(options.engine, reader.format)
+        runner = runner_of(choice.engine, uri, progress, "load", options.conf)
+        assert isinstance(runner, SparkRunner), "a format that Spark reads has no other engine"
+        return LoadInputs((), reader.frames(runner.session, catalog)), runner, choice.reason
+    located = find_inputs(sources, catalog, options, repository.tables.options or None, spool)
+    choice = choose_engine(options.engine, uri, located.text_bytes, located.session)
+    runner = runner_of(choice.engine, uri, progress, "load", options.conf)
+    return located.cut(runner.parallelism, repository.history.new_id, runner.settings), runner, choice.reason
+
+
+def _spool(sources: Any) -> contextlib.AbstractContextManager[str | None]:
+    """A folder to keep what standard input holds, if that is to be read."""
+    listed = sources if isinstance(sources, list | tuple) else [sources]
+    if any(isinstance(source, str) and source == STDIN for source in listed):
+        return tempfile.TemporaryDirectory(prefix="omnigraph-", ignore_cleanup_errors=True)
+    return contextlib.nullcontext()
 
 
 def _stages(runner: Runner, rejected: int) -> tuple[Stage, ...]:
@@ -230,17 +166,6 @@ def _stages(runner: Runner, rejected: int) -> tuple[Stage, ...]:
     return (*stages[:reading], replace(stages[reading], rejected=rejected), *stages[reading + 1 :])
 
 
-def _has_stdin(sources: Any) -> bool:
-    listed = sources if isinstance(sources, list | tuple) else [sources]
-    return any(isinstance(source, str) and source == STDIN for source in listed)
-
-
-def check_mode(mode: str) -> None:
-    """UsageError unless it is a load mode."""
-    if mode not in _MODES:
-        raise UsageError(f"'{mode}' is not a load mode", hint=f"choose one of {', '.join(_MODES)}")
-
-
 @dataclass(frozen=True)
 class LoadJob:
     """One load against one pinned state."""
@@ -248,33 +173,28 @@ class LoadJob:
     repository: Repository
     base: LoadBase
     inputs: LoadInputs
-    mode: LoadMode
+    options: LoadOptions
     runner: Runner
     rejects: RejectsFile | None
     written: WrittenFiles
     once: WriteKey | None = None
-    if_commit: str | None = None
-    permit: Callable[[frozenset[str]], None] | None = None
-    keeps_nothing: bool = True
-    """Whether a load that changes nothing leaves a commit, to remember its key."""
-    dry_run: bool = False
 
-    @property
+    @cached_property
     def view(self) -> View:
         return self.base.view
 
-    def run(self, actor: str | None, message: str | None) -> LoadReceipt:
-        with self._without_leftovers(self.base.folder if self.dry_run or self.rejects is not None else None):
+    def run(self) -> LoadReceipt:
+        with self._without_leftovers(self.base.folder if self.options.dry_run or self.rejects is not None else None):
             report = self._read(None if self.rejects is None else self.base.folder)
             reach(Failpoint.LOAD_AFTER_READ)
-            return self.finish(report, actor, message)
+            return self.finish(report)
 
-    def finish(self, report: ReadReport, actor: str | None, message: str | None) -> LoadReceipt:
+    def finish(self, report: ReadReport) -> LoadReceipt:
         """From written fragments to the commit."""
         for key, of_type in report.types.items():
             self.written.note_fragments(self.view.path(key), of_type.fragments)
         with self._without_leftovers(None):
-            return self._finish(report, actor, message)
+            return self._finish(report)
 
     @contextlib.contextmanager
     def _without_leftovers(self, folder: str | None) -> Iterator[None]:
@@ -289,9 +209,10 @@ class LoadJob:
                 with contextlib.suppress(StorageError):
                     self.repository.store.delete_prefix(folder)
 
-    def _finish(self, report: ReadReport, actor: str | None, message: str | None) -> LoadReceipt:
-        if (made := self.base.committed(self.repository, self.once)) is not None:
-            return LoadReceipt.of_repeated(self.base.branch, self.mode, made)
+    def _finish(self, report: ReadReport) -> LoadReceipt:
+        mode, dry_run = self.options.mode, self.options.dry_run
+        if (repeated := self.base.committed(self.repository, self.once)) is not None:
+            return LoadReceipt.of_repeated(self.base.branch, mode, repeated)
         rejected = self._set_aside(report)
         started = time.monotonic()
         named = {key: joined(type.removed) for key, type in report.types.items() if type.removed}
@@ -300,10 +221,10 @@ class LoadJob:
         }
         emptied = self._given_without_rows(report)
         types = {key: report.types.get(key, TypeReport()) for key in {*report.types, *removed, *emptied}}
-        if self.permit is not None:
-            self.permit(frozenset(table_key.partition(":")[2] for table_key in types))
+        if self.options.permit is not None:
+            self.options.permit(frozenset(table_key.partition(":")[2] for table_key in types))
         none = {key: LoadCounts(unchanged=len(type.absent)) for key, type in types.items()}
-        receipt = LoadReceipt(self.base.branch, self.mode, none, None, actor, rejected)
+        receipt = LoadReceipt(self.base.branch, mode, none, None, self.options.actor, rejected)
         written = {
             key: self._incoming(key, of_type, len(removed.get(key, ())))
             for key, of_type in sorted(types.items())
@@ -313,11 +234,11 @@ class LoadJob:
         assembly = Assembly(
             self.view,
             incoming,
-            self.mode,
+            mode,
             self.runner,
             lambda findings: self._find(findings, report),
-            index=not self.dry_run,
-            only_count=self.dry_run,
+            index=not dry_run,
+            only_count=dry_run,
             named=named,
             absent={key: type.absent for key, type in types.items() if type.absent and type.rows},
             removed=removed,
@@ -325,25 +246,25 @@ class LoadJob:
         with self.written.noting(assembly.staged):
             assembly.find_replaced()
             receipt = replace(receipt, types={**receipt.types, **assembly.counts()})
-            if self.dry_run:
+            if dry_run:
                 assembly.changes()
                 refusals = (*rejected_by_reason(report, origins(self.inputs, report)), *assembly.refusals)
                 return replace(receipt, is_dry_run=True, refusals=refusals)
-            if assembly.changes_nothing and (self.once is None or not self.keeps_nothing):
+            if assembly.changes_nothing and not self._keeps_nothing:
                 self._name_rejects()
                 return with_empty_branch(self.repository, self.base, receipt)
             changes = assembly.changes()
         self.repository.tables.sync([*(staged for _, staged in written.values()), *assembly.staged])
-        plan = self._plan(changes, assembly.reads(), actor, message)
+        plan = self._plan(changes, assembly.reads())
         checked = CheckedLoad.of(assembly)
-        rebase = LoadRebase(self.repository, self.mode, self.runner, checked)
+        rebase = LoadRebase(self.repository, mode, self.runner, checked)
         commit = self._publish(plan, rebase, receipt, time.monotonic() - started)
         if commit.id != plan.commit_id:
             return with_empty_branch(
-                self.repository, self.base, LoadReceipt.of_repeated(self.base.branch, self.mode, commit)
+                self.repository, self.base, LoadReceipt.of_repeated(self.base.branch, mode, commit)
             )
         counts = {
-            key: (rebase.checked or checked).count(self.view.entity(key).id, rows, self.mode)
+            key: (rebase.checked or checked).count(self.view.entity(key).id, rows, mode)
             for key, rows in incoming.items()
         }
         refresh_after(self.repository, commit, [of_type.rows for of_type in report.types.values()], self.runner)
@@ -358,7 +279,12 @@ class LoadJob:
 
     def _given_without_rows(self, report: ReadReport) -> set[str]:
         """Types that an overwrite leaves without entities: the input names them and has none."""
-        return self.inputs.tables - report.types.keys() if self.mode == "overwrite" else set()
+        return self.inputs.tables - report.types.keys() if self.options.mode == "overwrite" else set()
+
+    @property
+    def _keeps_nothing(self) -> bool:
+        """Whether a load that changes nothing leaves a commit, to remember its key."""
+        return self.options.key_name is not None and self.options.key_name.keeps_nothing
 
     def _publish(self, plan: PublishPlan, rebase: LoadRebase, receipt: LoadReceipt, patience_s: float) -> Commit:
         prepared = PreparedPlan(
@@ -391,27 +317,26 @@ class LoadJob:
 
     # ------------------------------------------------------------ reading
 
+    @cached_property
     def _target(self) -> Target:
         return Target.of(self.repository, self.view)
 
     def _read(self, rejects_folder: str | None) -> ReadReport:
-        target, versions = self._target(), table_versions_of(self.view)
         reports = self.runner.map(READING, read_bundle, self._read_tasks(rejects_folder))
         for number, frame in enumerate(self.inputs.frames):
-            reports += self._read_frame(frame, number, target, versions)
+            reports += self._read_frame(frame, number, self._target, table_versions_of(self.view))
         return merged(reports)
 
     def _read_tasks(self, rejects_folder: str | None = None) -> list[ReadTask]:
-        target, versions = self._target(), table_versions_of(self.view)
-        written, form, settings = self._noted_by_tasks(), FORMS[self.mode], self.runner.settings
+        versions, form, settings = table_versions_of(self.view), FORMS[self.options.mode], self.runner.settings
         return [
-            ReadTask(target, bundle, versions, rejects_folder, written, form, settings)
+            ReadTask(self._target, bundle, versions, rejects_folder, self._noted_by_tasks, form, settings)
             for bundle in self.inputs.bundles()
         ]
 
     def _read_frame(self, frame: Frame, number: int, target: Target, versions: TableVersions) -> list[ReadReport]:
         if frame.is_spark and isinstance(self.runner, SparkRunner):
-            key, form, settings = frame.key, FORMS[self.mode], self.runner.settings
+            key, form, settings = frame.key, FORMS[self.options.mode], self.runner.settings
 
             def task(batches: Iterator[Any]) -> ReadReport:
                 return read_batches(target, key, versions, number, batches, form=form, settings=settings)
@@ -420,7 +345,7 @@ class LoadJob:
         assert frame.key is not None, "frames are given by their types"
         batches = frame.to_arrow(target.catalog.tables[frame.key]).to_batches(max_chunksize=FRAME_BATCH_ROWS)
         here = self.runner if isinstance(self.runner, LocalRunner) else LocalRunner()
-        form, settings = FORMS[self.mode], self.runner.settings
+        form, settings = FORMS[self.options.mode], self.runner.settings
         return here.map(
             f"{READING} {frame.key}",
             lambda rows: read_batches(
@@ -429,6 +354,7 @@ class LoadJob:
             [batches],
         )
 
+    @cached_property
     def _noted_by_tasks(self) -> WrittenFiles | None:
         """Tasks elsewhere cannot note what they write: they report it."""
         return self.written if isinstance(self.runner, LocalRunner) else None
@@ -437,7 +363,7 @@ class LoadJob:
         """Refuse the load, or write the rejected records to their file; how many there were."""
         where = origins(self.inputs, report)
         refuse_unreadable(report, where)
-        if self.dry_run:
+        if self.options.dry_run:
             return sum(split.rejected for split in report.splits)
         if self.rejects is None:
             refuse_rejected(report, where)
@@ -451,13 +377,7 @@ class LoadJob:
 
     # ------------------------------------------------------------ plan
 
-    def _plan(
-        self,
-        changes: tuple[TableChange, ...],
-        reads: tuple[str, ...],
-        actor: str | None,
-        message: str | None,
-    ) -> PublishPlan:
+    def _plan(self, changes: tuple[TableChange, ...], reads: tuple[str, ...]) -> PublishPlan:
         return PublishPlan(
             commit_id=self.base.commit_id,
             branch=self.base.branch,
@@ -468,9 +388,9 @@ class LoadJob:
             reads=reads,
             read_states={key: self.view.state(key) for key in reads},
             kind="load",
-            actor=actor,
-            message=message,
-            if_commit=self.if_commit,
+            actor=self.options.actor,
+            message=self.options.message,
+            if_commit=self.options.if_commit,
             opening=self.base.opening,
             new_branch=self.base.new_branch,
             once=self.once,
@@ -484,7 +404,7 @@ class LoadJob:
         incoming = replace(incoming, removed=removed, absent=len(of_type.absent))
         table = self.view.staged(key, incoming.place.path, incoming.place.version)
         self.written.note_version(staged)
-        repacked = packed(self._target(), table, fragments, self.runner, self._noted_by_tasks())
+        repacked = packed(self._target, table, fragments, self.runner, self._noted_by_tasks)
         if repacked is None:
             return incoming, staged
         self.written.note_fragments(staged.path, repacked)

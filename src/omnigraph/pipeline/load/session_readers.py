@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from omnigraph.pipeline.load.inputs import (
     refuse_text_options,
     table_key,
 )
-from omnigraph.pipeline.load.mapping import ColumnMap
+from omnigraph.pipeline.load.options import LoadOptions
 from omnigraph.storage.options import scheme_of
 
 if TYPE_CHECKING:
@@ -44,29 +44,21 @@ class SessionReader:
     """Properties by the columns that are them."""
 
     @classmethod
-    def of(
-        cls,
-        sources: Sources,
-        format: str | None,
-        options: Mapping[str, str] | None,
-        type: str | None,
-        map: ColumnMap | None,
-        text_options: Collection[str],
-    ) -> SessionReader | None:
+    def of(cls, sources: Sources, options: LoadOptions) -> SessionReader | None:
         """None where this package reads the sources itself."""
+        format, mapped = options.format, options.map
         if format is None or format in FORMATS or isinstance(sources, Mapping):
-            if options:
+            if options.reader_options:
                 raise UsageError(
                     "reader options are for a format that Spark reads", hint="--format orc, jdbc, delta, iceberg, ..."
                 )
             return None
-        refuse_text_options((), text_options)
-        mapped = map or ColumnMap()
+        refuse_text_options((), options.text.chosen)
         if mapped.sources:
             raise UsageError(
                 f"a map file is for {', '.join(FORMATS)}", hint=f"give the columns of '{format}' with --map"
             )
-        return cls(format, tuple(paths_of(sources)), dict(options or {}), type, mapped.names)
+        return cls(format, tuple(paths_of(sources)), dict(options.reader_options or {}), options.type, mapped.names)
 
     def frames(self, session: SparkSession, catalog: Catalog) -> tuple[Frame, ...]:
         """A DataFrame for each place."""

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from omnigraph.errors import Conflict
-from omnigraph.history import CommitRef, KeyName, Once
+from omnigraph.history import CommitRef, Once
 from omnigraph.pipeline.choices import LoadMode
 from omnigraph.pipeline.load.base import LoadBase
 from omnigraph.pipeline.load.content import asked_of
 from omnigraph.pipeline.load.incoming import FORMS
 from omnigraph.pipeline.load.inputs import Frame, LoadInputs
 from omnigraph.pipeline.load.job import LoadJob, merged
+from omnigraph.pipeline.load.options import LoadOptions
 from omnigraph.pipeline.load.reading import ReadReport, read_batches
 from omnigraph.pipeline.load.receipt import LoadReceipt
 from omnigraph.pipeline.load.rejects import rejects_file
@@ -78,8 +79,9 @@ def publish_spark_write(write: SparkWrite, reports: list[ReadReport], *, asked: 
     if base.view.snapshot.schema != write.schema:
         raise Conflict("the schema changed while the rows were written", hint="write them again")
     inputs = LoadInputs((), (Frame(write.key, None),))
-    name = None if write.once is None else KeyName.of(write.once)
+    options = LoadOptions(write.mode, actor=write.actor, message=write.message, once=write.once)
+    name = options.key_name
     key = None if name is None else name.asking(asked or asked_of(inputs, base.view.catalog, write.mode))
     with rejects_file(write.rejects, repository.tables.options, repository.store, replace=key is not None) as aside:
-        job = LoadJob(repository, base, inputs, write.mode, LocalRunner(), aside, WrittenFiles(), key)
-        return job.finish(merged(reports), write.actor, write.message)
+        job = LoadJob(repository, base, inputs, options, LocalRunner(), aside, WrittenFiles(), key)
+        return job.finish(merged(reports))

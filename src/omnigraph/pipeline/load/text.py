@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from omnigraph.errors import UnreadableInput, UsageError
@@ -27,6 +27,8 @@ class TextOptions:
     columns: tuple[str, ...] = ()
     date_format: str | None = None
     time_format: str | None = None
+    chosen: tuple[str, ...] = field(default=(), compare=False)
+    """Names of those that the caller chose, even if as they would be anyway."""
 
     @classmethod
     def checked(
@@ -52,7 +54,17 @@ class TextOptions:
             if format is not None and "%" not in format:
                 raise UsageError(f"'{format}' is not a format of dates", hint=f"for example {example}")
         known = UTF_8 if encoding is None else _known_encoding(encoding)
-        return cls(known, delimiter or ",", quote or '"', null, tuple(columns or ()), date_format, time_format)
+        options = {
+            "encoding": encoding,
+            "delimiter": delimiter,
+            "quote": quote,
+            "null": null,
+            "columns": columns,
+            "date_format": date_format,
+            "time_format": time_format,
+        }
+        chosen = tuple(name for name, value in options.items() if value is not None)
+        return cls(known, delimiter or ",", quote or '"', null, tuple(columns or ()), date_format, time_format, chosen)
 
     def replaced(self, encoding: str | None, delimiter: str | None, header: Sequence[str]) -> TextOptions:
         """The same, with what a file has of its own."""

@@ -46,7 +46,7 @@ from omnigraph.pipeline.choices import LoadMode
 from omnigraph.pipeline.engines import refuse_memory
 from omnigraph.pipeline.load.base import LoadBase
 from omnigraph.pipeline.load.inputs import table_key
-from omnigraph.pipeline.load.job import check_mode
+from omnigraph.pipeline.load.options import check_mode
 from omnigraph.pipeline.load.reading import ReadReport
 from omnigraph.pipeline.load.spark_write import SparkWrite, publish_spark_write
 from omnigraph.pipeline.spark.change_rows import spark_schema

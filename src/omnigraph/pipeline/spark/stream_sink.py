@@ -24,6 +24,7 @@ from omnigraph.history import new_ulid
 from omnigraph.pipeline.choices import LoadMode
 from omnigraph.pipeline.load.content import MICRO_BATCH
 from omnigraph.pipeline.load.job import load
+from omnigraph.pipeline.load.options import LoadOptions
 from omnigraph.pipeline.load.reading import ReadReport
 from omnigraph.pipeline.load.spark_write import SparkWrite, publish_spark_write
 from omnigraph.pipeline.spark.sentences import in_one_sentence
@@ -108,15 +109,17 @@ class StreamInto:
             load(
                 self.repository,
                 self.frames(batch) if callable(self.frames) else {self.frames: batch},
-                mode=self.mode,
-                branch=self.branch,
-                permit=self.permit,
-                engine=batch.sparkSession,
-                actor=self.actor,
-                message=self.message,
-                once=(query, batch_id),
-                asked=MICRO_BATCH,
-                rejects=rejects,
+                LoadOptions(
+                    self.mode,
+                    self.branch,
+                    permit=self.permit,
+                    engine=batch.sparkSession,
+                    actor=self.actor,
+                    message=self.message,
+                    once=(query, batch_id),
+                    asked=MICRO_BATCH,
+                    rejects=rejects,
+                ),
             )
         finally:
             if several:
