@@ -1,4 +1,4 @@
-"""Which commit gave each property of an entity the value it has."""
+"""Which commit gave each property of an entity its current value."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from omnigraph.views import Repository
 
 
 def blame_of(repository: Repository, type_name: str, entity_id: str, entry: Entry) -> dict[str, Commit]:
-    """By property, and by end for an edge: the commit that set what it has at the last commit of an entry. Nothing for an
-    entity that is not there. What a merge brought is followed into the branch that was merged, to the commit that set it.
-    A property that nobody set since it was declared was set by the schema change that declared it."""
+    """By property, and by end for an edge: the commit that set its value as of the last commit of an entry. Empty if the entity
+    does not exist. A value that came with a merge is followed into the merged branch, to the commit that set it there. A property
+    never set since it was declared was set by the schema change that declared it."""
     states = EntityStates.of(repository, type_name, entity_id, entry)
     value = states.entity(0)
     if value is None:
@@ -44,7 +44,7 @@ def _setter(states: EntityStates, versions: Sequence[int], property_id: int | st
         if values is None:
             break
         if property_id not in values:
-            # It was declared in between. Whoever wrote the newer version may have been the first to set it.
+            # It was declared in between. The commit of the newer version may have been the first to set it.
             before = (states.values(newer + 1) or {}) if newest else {}
             was_set = bool(newest) and not _is_same(newest[0], before.get(property_id, _UNDECLARED))
             return states.commits[newer] if was_set else states.added(property_id, newer, place)
@@ -56,19 +56,19 @@ def _setter(states: EntityStates, versions: Sequence[int], property_id: int | st
 
 
 def _is_same(newer: Any, older: Any) -> bool:
-    """Whether nobody wrote between two values: a scalar may have become a list of one."""
+    """Whether two values are the same: a schema change may have turned a scalar into a list of one."""
     return bool(newer == older or newer == [older])
 
 
 def _merged_source(
     repository: Repository, type_name: str, entity_id: str, merge: Commit
 ) -> tuple[Entity, dict[str, Commit]] | None:
-    """The entity at the commit that was merged, and who set its properties there; None when it is not there."""
+    """The entity at the commit that was merged, and who set its properties there; None if it is unknown there."""
     assert merge.merged is not None, "a merge has a second parent"
     try:
         entry = repository.history.revisions.entry(merge.merged.id)
         there = entity(repository.view(entry.head), type_name, entity_id)
         return None if there is None else (there, blame_of(repository, type_name, entity_id, entry))
     except (HistoryGap, NotFound, UsageError):
-        # Swept, or a type of another name: then the merge itself is what is known.
+        # Cleaned up, or the type has another name there: then the merge itself is the answer.
         return None

@@ -22,7 +22,7 @@ ETAG_BYTES = 16
 
 @dataclass(frozen=True)
 class Blob:
-    """A Blob as it is at one commit. Equal `etag`s mean equal bytes; another write of its type may change the tag alone.
+    """A Blob at one commit. Equal `etag`s mean equal bytes; another write of its type may change the tag alone.
 
     >>> photos = og.init("./photos", "node Photo { name: String @key  image: Blob? }")
     >>> with photos.transaction() as tx:
@@ -44,12 +44,12 @@ class Blob:
         return b"".join(self.pieces(offset, length))
 
     def pieces(self, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
-        """The same in pieces of at most 4 MiB.
+        """Like `read`, in pieces of at most 4 MiB.
 
         >>> assert b"".join(sea.pieces()) == b"blue and grey"
         """
         if offset < 0 or (length is not None and length < 0):
-            raise UsageError("the offset and the length of a part of a Blob are at least 0")
+            raise UsageError("offset and length must be at least 0")
         end = self.size if length is None else min(self.size, offset + length)
         return (
             self._content.slice(start, min(PIECE_BYTES, end - start)).to_pybytes()
@@ -58,14 +58,15 @@ class Blob:
 
 
 def blob(view: View, type_name: str, entity_id: str, property_name: str) -> Blob:
-    """UsageError when the property is not there or no Blob; NotFound when the entity is not there, or has null there."""
+    """Raises UsageError if the property does not exist or is not a Blob; NotFound if the entity does not exist, or the property
+    is null."""
     key = entity_key(view, type_name)
     entity = view.entity(key)
     declared = entity.properties.get(property_name)
     if declared is None or declared.type.scalar is not Scalar.BLOB or declared.type.is_list:
         blobs = [name for name, property in entity.properties.items() if property.type.scalar is Scalar.BLOB]
         raise UsageError(
-            f"'{property_name}' is no Blob of {entity.name}",
+            f"'{property_name}' is not a Blob of {entity.name}",
             hint=f"it has: {', '.join(blobs)}" if blobs else f"{entity.name} has no Blobs",
         )
     table = view.table(key)

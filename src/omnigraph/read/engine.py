@@ -1,4 +1,4 @@
-"""Queries on DuckDB: they end by Ctrl-C, by their deadline and when they are cancelled, and fail with errors of ours."""
+"""Queries on DuckDB: Ctrl-C, a deadline or cancelling ends them, and they fail with our errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 STOP_INTERVAL_S = 0.02
-"""How often a query that has to end is told so."""
+"""How often a query that must end is interrupted."""
 
 
 def run(sql: str, arguments: Mapping[str, object], relations: Mapping[str, Any], deadline: Deadline) -> pa.Table:
@@ -39,7 +39,7 @@ def run(sql: str, arguments: Mapping[str, object], relations: Mapping[str, Any],
 
 
 def run_interruptibly(work: Callable[[Any], pa.Table], database: duck.Database, deadline: Deadline) -> pa.Table:
-    """What some work on a connection gives. Ctrl-C and the deadline end it."""
+    """Run work on a connection and return its result. Ctrl-C and the deadline end it."""
     if deadline.is_never and threading.current_thread() is not threading.main_thread():
         with database.connections.borrow() as connection:
             return work(connection)
@@ -47,7 +47,7 @@ def run_interruptibly(work: Callable[[Any], pa.Table], database: duck.Database, 
 
 
 class _Query:
-    """A query in a thread of its own: while DuckDB works, the thread that asked would see no signal and no time pass."""
+    """A query in a thread of its own: while DuckDB works, the calling thread would notice neither signals nor its deadline."""
 
     def __init__(self, work: Callable[[Any], pa.Table], database: duck.Database) -> None:
         self._work = work
@@ -83,6 +83,6 @@ class _Query:
     def _stop(self) -> None:
         while self._thread.is_alive():
             if self._connection is not None:
-                # What comes before the query has started is lost, so it is said again.
+                # An interrupt is lost if the query has not started yet, so it is repeated.
                 self._connection.interrupt()
             self._thread.join(STOP_INTERVAL_S)

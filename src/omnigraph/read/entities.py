@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def object_fields(view: View, types: Sequence[str]) -> dict[str, PropertyType]:
-    """The properties an object of these types shows, Blobs left out (they are read on their own).
+    """The properties that an object of these types shows, without Blobs (they are read on their own).
 
-    Over several types: the properties of all of them, except one that two types declare differently.
+    For several types: the properties of all of them, except those that two types declare differently.
     """
     fields: dict[str, PropertyType] = {}
     clashing: set[str] = set()
@@ -71,7 +71,7 @@ def _tagged(ids: pa.Array, type_names: pa.Array | None) -> pa.Array:
 
 
 def entity(view: View, type_name: str, entity_id: str) -> Entity | None:
-    """A node or edge with all its properties (`from` and `to` for an edge); None when it is not there."""
+    """A node or edge with all its properties (`from` and `to` for an edge); None if it does not exist."""
     key = entity_key(view, type_name)
     table = view.table(key)
     if table is None:
@@ -83,7 +83,7 @@ def entity(view: View, type_name: str, entity_id: str) -> Entity | None:
 
 
 def entity_key(view: View, type_name: str) -> str:
-    """The table key of a type name; a node type wins over an edge type of the same name, unless `edge:Name` says which."""
+    """The table key of a type name; a node type wins over an edge type of the same name, unless `edge:Name` is given."""
     for key in (type_name, *_keys(type_name)):
         if key in view.catalog.tables:
             return key

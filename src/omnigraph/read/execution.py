@@ -1,6 +1,6 @@
-"""Running a read in process: the first strategy that has an answer, the engine where it needs one, result columns.
+"""Running a read in process: the first strategy that has an answer, the engine if it needs one, result columns.
 
-What only some reads need (an engine, trees of SQL, vectors) is loaded by those.
+Modules that only some reads need (the engine, SQL trees, vectors) are imported by those reads.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _answered(read: Read, started: float) -> Result:
 
 
 def united_result(plan: ReadPlan, parts: Sequence[Result], arguments: Arguments, started: float) -> Result:
-    """The result of a union, given those of its parts."""
+    """The result of a union, given the results of its parts."""
     from omnigraph.read.union import united
 
     read = sum(part.timing.inputs_s for part in parts)
@@ -80,7 +80,7 @@ def united_result(plan: ReadPlan, parts: Sequence[Result], arguments: Arguments,
 
 
 def matched_rows(view: View, plan: ReadPlan, arguments: Arguments) -> list[dict[str, Value]]:
-    """The rows of an insert's `match`, which the insert holds in memory: ResourceExhausted where they are too many."""
+    """The rows of an insert's `match`, which the insert holds in memory. Raises ResourceExhausted if there are too many."""
     cut = replace(plan, limit=Constant(MAX_MATCHED_ROWS + 1, PropertyType(Scalar.I64)))
     result = run_read(view, cut, arguments.parameters, now=arguments.now.replace(tzinfo=dt.UTC))
     if len(result) > MAX_MATCHED_ROWS or result.to_arrow().nbytes > MAX_MATCHED_BYTES:
@@ -92,14 +92,14 @@ def matched_rows(view: View, plan: ReadPlan, arguments: Arguments) -> list[dict[
 
 
 def finished(view: View, answered: Answer, table: pa.Table | Values) -> pa.Table | Values:
-    """The result, from the columns of the tree where these are not the result already."""
+    """The result, built from the columns of the tree unless these are the result already."""
     if answered.prepared is None or isinstance(table, Values):
         return table
     return finish(view, answered.prepared.query, table)
 
 
 def evaluated(answered: Answer, arguments: Arguments) -> pa.Table | Values:
-    """The columns of the tree, run by the engine where it needs one."""
+    """The columns of the tree, run by the engine if needed."""
     if answered.table is not None:
         return answered.table
     prepared, relations = answered.prepared, answered.relations
@@ -112,7 +112,7 @@ def evaluated(answered: Answer, arguments: Arguments) -> pa.Table | Values:
 
 
 def instant(now: dt.datetime | None) -> dt.datetime:
-    """The query's one instant, in UTC."""
+    """The query's one point in time, in UTC."""
     return (now or dt.datetime.now(dt.UTC)).astimezone(dt.UTC)
 
 
@@ -153,7 +153,7 @@ _RANGES = {Scalar.DATE: DAYS, Scalar.DATETIME: MICROSECONDS}
 
 
 def _check_range(cells: pa.ChunkedArray, scalar: Scalar) -> None:
-    """Days and instants that are computed may leave the years that there are."""
+    """Computed dates and timestamps may leave the supported range of years."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

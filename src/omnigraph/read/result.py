@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 HTML_ROWS = 50
-"""A notebook shows this many rows of a result."""
+"""How many rows of a result a notebook shows."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds: reading and reducing the inputs, running the relational part, and all of it.
+    """Seconds spent on reading and reducing the inputs, on the relational part, and in total.
 
     >>> assert 0 <= result.timing.engine_s <= result.timing.total_s
     """
@@ -41,7 +41,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Values:
-    """Columns of few rows as Python values, each as a column of its type holds it. They are in Arrow when somebody asks for that."""
+    """Columns of a few rows as Python values, as stored in a column of their type. Converted to Arrow only on demand."""
 
     names: tuple[str, ...]
     types: tuple[PropertyType, ...]
@@ -59,7 +59,7 @@ class Values:
         return pa.table(cells, names=list(self.names))
 
     def rows(self) -> list[dict[str, Value]]:
-        """Rows as they are given to people."""
+        """Rows with the values that users see."""
         columns = [
             [with_zone(value) for value in column] if type_.scalar is Scalar.DATETIME else column
             for type_, column in zip(self.types, self.columns, strict=True)
@@ -68,7 +68,7 @@ class Values:
 
 
 class Rows:
-    """Rows in every form: Python values, Arrow, data frames, JSON, and a table in a notebook."""
+    """Rows in every format: Python values, Arrow, data frames, JSON, and a table in a notebook."""
 
     _content: pa.Table | Values
 
@@ -114,18 +114,18 @@ class Rows:
     # ------------------------------------------------------------ in other forms
 
     def to_arrow(self) -> pa.Table:
-        """An Arrow table; instants are timestamps in UTC, whole entities structs.
+        """An Arrow table; timestamps are in UTC, whole entities are structs.
 
         >>> assert result.to_arrow().column_names == ["name", "age"]
         """
         return zoned(self._table)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The Arrow stream that other libraries take."""
+        """The Arrow stream that other libraries accept."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A pandas DataFrame; instants keep their time zone, UTC.
+        """A pandas DataFrame; timestamps have the time zone UTC.
 
         >>> assert result.to_pandas()["age"].max() == 54
         """
@@ -133,7 +133,7 @@ class Rows:
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
-        """A Polars DataFrame; instants keep their time zone, UTC.
+        """A Polars DataFrame; timestamps have the time zone UTC.
 
         >>> assert result.to_polars()["age"].max() == 54
         """
@@ -141,7 +141,7 @@ class Rows:
         return frame
 
     def to_json(self) -> list[dict[str, JsonValue]]:
-        """Rows as JSON values: integers beyond 2^53 - 1, NaN and infinities as text, dates and instants as ISO text.
+        """Rows as JSON values: integers beyond 2^53 - 1, NaN and infinities as text, dates and timestamps as ISO text.
 
         >>> born = g.query('query q() { match { $p: Person { name: "Ada" } } return { $p.born as born } }')
         >>> assert born.to_json() == [{"born": "1815-12-10T06:30:00.000Z"}]
@@ -153,8 +153,8 @@ class Rows:
 class Result(Rows):
     """The rows of a query, the commit they were read from, and how long it took.
 
-    It has a length, gives its rows when it is iterated, shows itself as a table in a notebook, and is an Arrow stream:
-    `pyarrow.table(result)`, `polars.DataFrame(result)` and `duckdb.sql("from result")` take it as it is.
+    It has a length, iterates over its rows, is displayed as a table in a notebook, and is an Arrow stream:
+    `pyarrow.table(result)`, `polars.DataFrame(result)` and `duckdb.sql("from result")` accept it directly.
 
     >>> result = g.query("people.gq", name="everyone")
     >>> assert len(result) == 4
@@ -169,7 +169,7 @@ class Result(Rows):
 
     @property
     def query_name(self) -> str:
-        """The name the query has in its text."""
+        """The name of the query in its text."""
         return self._plan.name
 
     @property
@@ -193,7 +193,7 @@ class Result(Rows):
         """The nodes that the query returns whole, and the edges it matched between them, as a NetworkX graph.
 
         A node is named `(type, id)` and has its properties; an edge has its `type` and what the query returns of it.
-        Parallel edges are one, unless the query tells them apart, for example by `$e.id`.
+        Parallel edges become one, unless the query distinguishes them, for example by `$e.id`.
 
         >>> friends = g.query("query q() { match { $a: Person  $a knows $b } return { $a, $b } }")
         >>> assert friends.to_networkx().has_edge(("Person", "Ada"), ("Person", "Bo"))
@@ -203,7 +203,7 @@ class Result(Rows):
         return result_graph(self._plan, self.rows).to_networkx()
 
     def to_igraph(self) -> igraph.Graph:
-        """The same as a directed igraph graph; `type` and `id` are attributes of its vertices.
+        """Like `to_networkx`, as a directed igraph graph; `type` and `id` are attributes of its vertices.
 
         >>> assert sorted(friends.to_igraph().vs["id"]) == ["Ada", "Bo", "Cy", "Dee"]
         """

@@ -1,4 +1,4 @@
-"""SQL that users write, over one snapshot: one read, which reaches nothing else."""
+"""SQL that users write, over one snapshot: a single read without access to anything else."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class SqlColumn:
 
 @dataclass(frozen=True)
 class SqlResult(Rows):
-    """The rows of an SQL query, the commit they were read from, and how long it took. It has the forms of a `Result`.
+    """The rows of an SQL query, the commit they were read from, and how long it took. It converts to the same formats as a `Result`.
 
-    Decimals are whole numbers or F64 here, and what no property can hold (a time of day, an interval, a sum beyond I64) is text.
+    Decimals become integers or F64; values that no property can hold (a time of day, an interval, a sum beyond I64) become text.
 
     >>> counted = g.sql("SELECT count(*) AS people FROM Person")
     >>> assert counted.rows == [{"people": 4}]
@@ -65,7 +65,7 @@ class SqlResult(Rows):
 
 
 def run_sql(view: View, text: str, parameters: Mapping[str, object], deadline: Deadline) -> SqlResult:
-    """Run one read. SqlRefused for anything else, and for what DuckDB does not take."""
+    """Run one read. Raises SqlRefused for anything else, and for what DuckDB does not accept."""
     import duckdb
 
     from omnigraph.read.sql_views import relations
@@ -93,7 +93,7 @@ def run_sql(view: View, text: str, parameters: Mapping[str, object], deadline: D
 
 
 def open_duckdb(view: View) -> duckdb.DuckDBPyConnection:
-    """A database of its own in which every type of a snapshot is a view."""
+    """A separate database in which every type of a snapshot is a view."""
     from omnigraph.read.sql_views import relations
 
     connection: duckdb.DuckDBPyConnection = duck.GIVEN.open()
@@ -125,11 +125,11 @@ def _hint(error: Exception) -> str | None:
     return None
 
 
-# ---------------------------------------------------------------- what SQL computes, as values of a graph
+# ---------------------------------------------------------------- SQL values as values of a graph
 
 
 _TEXTS = frozenset({"interval", "time", "time with time zone", "bit", "map", "union"})
-"""Types of DuckDB that no column of a graph has, and that it writes better than we would."""
+"""DuckDB types that no column of a graph has; DuckDB's own text for them is the best one."""
 
 
 def _with_texts(query: Any) -> Any:
@@ -148,7 +148,7 @@ def _as_values(table: pa.Table) -> pa.Table:
 
 
 def unambiguous(names: Iterable[str]) -> list[str]:
-    """The names, made different where SQL would take two for one: it does not look at case. The later gets a number."""
+    """The names, made distinct under SQL's rules, which ignore case: a later duplicate gets a number."""
     taken: set[str] = set()
     distinct = []
     for name in names:
@@ -179,7 +179,7 @@ def _as_value(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _number(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A decimal as a whole number, as text where no I64 holds it; one with a fraction as F64."""
+    """A decimal as an integer, or as text if I64 does not hold it; one with a fraction as F64."""
     import pyarrow as pa
 
     if column.type.scale == 0:

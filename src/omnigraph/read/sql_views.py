@@ -1,4 +1,4 @@
-"""The types of a snapshot as relations that DuckDB scans by itself: column by column, batch by batch, as often as it likes."""
+"""The types of a snapshot as relations that DuckDB scans by itself: column by column, batch by batch, any number of times."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _WORD = re.compile(r"\w+")
 class TypeRelation(pads.Dataset):  # type: ignore[misc]  # pyarrow publishes no types
     """The entities of one type: `id`, for an edge `from` and `to`, and its properties, through the schema of the snapshot.
 
-    DuckDB knows a dataset of Arrow by its class, and asks it for the columns that a query needs and the rows that its
-    conditions leave. The conditions hold here, not in the storage: older rows are what the schema makes of them.
+    DuckDB recognises an Arrow dataset by its class, and asks it for the columns that a query needs and the rows that satisfy its
+    conditions. Conditions are applied here, not in storage, because the values of older rows depend on the schema.
     """
 
     def __init__(self, view: View, key: str) -> None:
@@ -48,7 +48,7 @@ class TypeRelation(pads.Dataset):  # type: ignore[misc]  # pyarrow publishes no 
         self, columns: Sequence[str] | None = None, filter: Any = None, batch_size: int | None = None, **_options: Any
     ) -> pads.Scanner:
         wanted = list(self._schema.names) if columns is None else list(columns)
-        # A condition does not say which columns it looks at; every word of it that is one may be.
+        # A condition does not list its columns; every word in it that names a column may be one.
         words = set() if filter is None else set(_WORD.findall(str(filter)))
         read = [name for name in self._schema.names if name in wanted or name in words] or ["id"]
         schema = pa.schema([self._schema.field(name) for name in read])

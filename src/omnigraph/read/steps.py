@@ -1,4 +1,4 @@
-"""The steps of a read as a tree for people: what each does, how it reaches its rows, how many, and how long it took."""
+"""The steps of a read as a readable tree: what each does, how it reaches its rows, how many, and how long it took."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Step:
     access: str = ""
     """How it reaches its rows: a lookup by index, a scan, an adjacency in memory, a join of the engine ..."""
     expected: int | None = None
-    """Rows that were estimated before."""
+    """Rows estimated in advance."""
     rows: int | None = None
-    """Rows that there were; of the steps that need the engine, only after the query was run."""
+    """Actual rows; for steps that need the engine, only after the query was run."""
     seconds: float | None = None
     """How long it took, after the query was run."""
     note: str = ""
@@ -42,7 +42,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a run took: when it started, the seconds of the engine and of all of it, and the rows of the result."""
+    """Measurements of a run: when it started, the seconds of the engine and in total, and the rows of the result."""
 
     started: float
     engine_s: float
@@ -53,7 +53,7 @@ class Measured:
 def steps_of(
     plan: ReadPlan, answered: Answer, conditions: dict[str, str], embedded: Sequence[InputChoice], run: Measured | None
 ) -> tuple[Step, ...]:
-    """The tree of one read, root first. `conditions` says what is asked of an input, by how its choice names it."""
+    """The tree of one read, root first. `conditions`: the condition on an input, by the name that its choice has."""
     rows, total_s = (None, None) if run is None else (run.rows, run.total_s)
     steps = [Step(0, _returned(plan), rows=rows, seconds=total_s)]
     for what in _above_engine(plan):
@@ -130,7 +130,7 @@ def _drawn(steps: Sequence[Step]) -> list[str]:
 
 
 def _goes_on(steps: Sequence[Step], at: int, depth: int) -> bool:
-    """Whether another step of this depth follows before the tree goes back above it."""
+    """Whether another step of this depth follows before the tree returns above it."""
     for step in steps[at + 1 :]:
         if step.depth < depth:
             return False

@@ -1,4 +1,4 @@
-"""The versions of an entity along history. Properties are compared by their stable ids: a rename is no version."""
+"""The versions of an entity along history. Properties are compared by their stable ids, so a rename is not a version."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from omnigraph.views import Repository, View
 
 @dataclass(frozen=True)
 class EntityVersion:
-    """What a commit made of an entity; `value` is None when the commit removed it.
+    """An entity as a commit left it; `value` is None if the commit removed it.
 
     >>> newest = g.history("Person", "Cy")[0]
     >>> assert (newest.commit, newest.value["age"]) == (g.commit(), 2)
@@ -28,8 +28,8 @@ class EntityVersion:
 
 
 def history_of(repository: Repository, type_name: str, entity_id: str, entry: Entry) -> Iterator[EntityVersion]:
-    """The versions of an entity along first parents up to the last commit of an entry, newest first. UsageError for a type
-    that is not in the schema there. Each version has the names of its time; renames are no versions."""
+    """The versions of an entity along first parents up to the last commit of an entry, newest first. Each has the names of its
+    time. Raises UsageError for a type that is not in the schema there."""
     states = EntityStates.of(repository, type_name, entity_id, entry)
     for place in states.versions():
         yield EntityVersion(states.commits[place], states.entity(place))
@@ -37,9 +37,9 @@ def history_of(repository: Repository, type_name: str, entity_id: str, entry: En
 
 @dataclass
 class EntityStates:
-    """An entity along a log; a place is that of a commit, the newest is 0.
+    """An entity along a log. A place is the index of a commit in it; the newest is 0.
 
-    Costs what changed: only commits at which the type's table moved are read, and found by halving.
+    The cost depends on what changed: only commits that changed the type's table are read, and they are found by bisection.
     """
 
     repository: Repository
@@ -74,7 +74,7 @@ class EntityStates:
         return self._read[key]
 
     def names(self, place: int) -> dict[str, int | str]:
-        """What the properties are called at a place, each with its id; the ends of an edge have none."""
+        """The property names at a place, each with its id; the ends of an edge have none."""
         declared = self._at(place)[0].catalog.by_id.get(self.type_id)
         return {} if declared is None else {name: property.id for name, property in declared.properties.items()}
 
@@ -85,7 +85,7 @@ class EntityStates:
         return None if value is None else {names.get(name, name): item for name, item in value.items()}
 
     def added(self, property_id: int | str, newer: int, older: int) -> Commit:
-        """The commit that declared a property which is there at the one place and not at the other."""
+        """The commit that declared a property that exists at `newer` and not at `older`."""
         while older - newer > 1:
             middle = (newer + older) // 2
             if property_id in self.names(middle).values():
@@ -102,8 +102,8 @@ class EntityStates:
         return self._seen[place]
 
     def _changes(self) -> Iterator[int]:
-        """The places whose state differs from that of the next older commit, newest first. No state comes back: its
-        generation is another one then."""
+        """The places whose state differs from that of the next older commit, newest first. A state never recurs: its generation
+        would differ."""
         stack = [(0, len(self.commits) - 1)]
         while stack:
             newest, oldest = stack.pop()
@@ -117,7 +117,7 @@ class EntityStates:
 
 
 def _differ(newer: Mapping[int | str, Any] | None, older: Mapping[int | str, Any] | None) -> bool:
-    """Whether an entity was written between two commits that follow each other; a property that is new and empty is nothing."""
+    """Whether an entity was written between two consecutive commits; a new property that is null does not count."""
     if newer is None or older is None:
         return newer is not older
     return any(value != older.get(id) for id, value in newer.items())

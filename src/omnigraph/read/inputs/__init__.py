@@ -1,1 +1,1 @@
-"""What the tree reads: rows under its names, and whole tables in compact form."""
+"""The inputs of the tree: rows under its names, and whole tables in compact form."""

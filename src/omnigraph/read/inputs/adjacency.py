@@ -1,4 +1,4 @@
-"""Whole tables in compact form: nodes as numbers, edges as integer arrays, columns by number (see `tables.adjacency`)."""
+"""Whole tables in compact form: nodes as numbers, edges as integer arrays, columns by node number (see `tables.adjacency`)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BYTES_PER_NODE = 64
 
 
 class Compact:
-    """The compact forms of one view: its nodes as numbers, its edges between them, its columns by number."""
+    """The compact forms of one view: its nodes as numbers, its edges between them, its columns by node number."""
 
     def __init__(self, view: View, deadline: Deadline = NEVER) -> None:
         self.view = view
@@ -53,7 +53,7 @@ class Compact:
         return self._tables.adjacency.nodes(table)
 
     def nodes_at_hand(self, type_name: str) -> Nodes | None:
-        """The same; None where many ids would have to be read for it."""
+        """Like `nodes`; None if that would mean reading many ids."""
         table = self.view.table(f"node:{type_name}")
         if table is None:
             return _no_nodes()
@@ -65,7 +65,7 @@ class Compact:
         return f"node:{type_.source}", f"node:{type_.target}"
 
     def _edges(self, edge: str) -> Edges | None:
-        """None: no edge of this type was ever written."""
+        """None if no edge of this type was ever written."""
         table = self.view.table(f"edge:{edge}")
         if table is None:
             return None
@@ -75,12 +75,12 @@ class Compact:
         return self._tables.adjacency.edges(table, source, target, tuple(map(self._version, keys)))
 
     def ends(self, edge: str) -> EndNumbers:
-        """Both ends of every edge, in the edge table's own order."""
+        """Both ends of every edge, in the order of the edge table."""
         edges = self._edges(edge)
         return _no_ends() if edges is None else edges.ends()
 
     def ordinal_ends(self, edge: str) -> tuple[np.ndarray, np.ndarray]:
-        """The same as places among the sorted ids; -1 for a node that is not there."""
+        """Like `ends`, as positions among the sorted ids; -1 for a missing node."""
         import numpy as np
 
         ends = self.ends(edge)
@@ -92,7 +92,7 @@ class Compact:
         return src, dst
 
     def neighbours(self, edge: str, direction: Direction, *, per_edge: bool = False) -> Adjacency:
-        """Neighbours once; or `each` time an edge leads there."""
+        """Each neighbour once, or one neighbour per edge."""
         edges = self._edges(edge)
         if edges is None:
             source, target = (self.nodes(key.partition(":")[2]).size for key in self._ends_of(edge))
@@ -104,7 +104,7 @@ class Compact:
         )
 
     def neighbours_at_hand(self, edge: str, direction: Direction) -> Adjacency | None:
-        """Neighbours once; None where many edges would have to be read for it."""
+        """Each neighbour once; None if many edges would have to be read."""
         table = self.view.table(f"edge:{edge}")
         if table is not None and not is_small(table) and not self.has_neighbours(edge, direction):
             return None
@@ -119,7 +119,7 @@ class Compact:
         return self._cache.get(key, lambda: EndNumbers(*adjacency.pairs()))
 
     def has_neighbours(self, edge: str, direction: Direction, *, per_edge: bool = False) -> bool:
-        """Can neighbours be had without reading every edge?"""
+        """Whether neighbours are available without reading every edge."""
         table = self.view.table(f"edge:{edge}")
         if table is None:
             return True
@@ -127,7 +127,7 @@ class Compact:
         return direction != "both" and self._tables.adjacency.is_at_hand(table, source, target)
 
     def column(self, type_name: str, name: str) -> NumberedColumn:
-        """A node column by number."""
+        """A node column by node number."""
         table = self.view.table(f"node:{type_name}")
         if table is None:
             import numpy as np
@@ -137,26 +137,26 @@ class Compact:
         return self._tables.adjacency.column(table, self.nodes(type_name), name)
 
     def columns(self, type_name: str, names: Sequence[str], numbers: np.ndarray) -> dict[str, pa.Array]:
-        """Node columns at some numbers that live."""
+        """Node columns at the given live node numbers."""
         table = self.view.table(f"node:{type_name}")
         if table is None:
             return {name: self.column(type_name, name).take(numbers) for name in names}
         return self._tables.adjacency.columns(table, self.nodes(type_name), names, numbers)
 
     def values(self, type_name: str, names: Sequence[str], numbers: np.ndarray) -> dict[str, list[Any]]:
-        """Node columns at few numbers that live, as Python values."""
+        """Node columns at a few live node numbers, as Python values."""
         table = self.view.table(f"node:{type_name}")
         if table is None:
             return {name: [] for name in names}
         return self._tables.adjacency.values(table, self.nodes(type_name), names, numbers)
 
     def codes(self, type_name: str, name: str) -> CodedColumn | None:
-        """A node column of few distinct values, by number; None when there are many."""
+        """A node column with few distinct values, by node number; None if it has many."""
         table = self.view.table(f"node:{type_name}")
         return None if table is None else self._tables.adjacency.codes(table, self.nodes(type_name), name)
 
     def fits(self, query: RelationalQuery) -> bool:
-        """Would the compact forms of a query's tables fit in the cache?"""
+        """Whether the compact forms of a query's tables would fit in the cache."""
         edges = sum(self.view.rows(hop.table_key) for hop in query.hops)
         nodes = sum(self.view.rows(f"node:{type_name}") for node in query.inputs for type_name in node.types)
         return edges * BYTES_PER_EDGE + nodes * BYTES_PER_NODE <= self._cache.capacity
@@ -185,7 +185,7 @@ def _no_ends() -> EndNumbers:
 
 
 def despite_lost_segments(view: View, read: Callable[[], Made]) -> Made:
-    """What a read gives. Stored adjacency is derived: where a segment cannot be read, the read begins again without it."""
+    """The result of a read. Stored adjacency is derived: if a segment cannot be read, the read starts again without it."""
     while True:
         try:
             return read()
@@ -194,7 +194,8 @@ def despite_lost_segments(view: View, read: Callable[[], Made]) -> Made:
 
 
 def has_ordinals(plan: ReadPlan) -> bool:
-    """Ordinals are per table: a variable over several types has none. An id that is computed with must be read."""
+    """Whether a read can use ordinals, which are per table: every variable has one type, there are no paths, and no condition or
+    column computes with aggregates."""
     computed = [p.expression for p in plan.projections if not isinstance(p.expression, Aggregate)]
     if plan.having or any(is_aggregated(expression) for expression in computed):
         return False
@@ -215,7 +216,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 def reachable(
     adjacency: Adjacency, frontier: np.ndarray, min_hops: int, max_hops: int, width: int, deadline: Deadline
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(source, target) pairs at a distance within the bounds: breadth first from every member, all at once.
+    """(source, target) pairs at a distance within the bounds: breadth first from all members at once.
 
     A source is at distance 0 from itself; only a stored self-loop reaches it again, at distance 1.
     """

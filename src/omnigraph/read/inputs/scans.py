@@ -1,4 +1,4 @@
-"""Scans that end when their time is over, and streams that say why they ended."""
+"""Scans that stop at a deadline, and streams that keep the error that ended them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Stream:
-    """Batches that are read once. An engine that reads them says only that it could not; `failure` is why."""
+    """Batches that are read once. The engine that reads them reports only that reading failed; `failure` is the reason."""
 
     def __init__(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
         import pyarrow as pa
@@ -34,7 +34,7 @@ class Stream:
 
 
 def read_table(table: Table, columns: Sequence[str], filter: str | None, deadline: Deadline) -> pa.Table:
-    """The rows that a filter leaves."""
+    """The rows that a filter keeps."""
     import pyarrow as pa
 
     if deadline.is_never:
@@ -47,7 +47,7 @@ def read_table(table: Table, columns: Sequence[str], filter: str | None, deadlin
 def scan_table(
     table: Table, columns: Sequence[str], filter: str | None, deadline: Deadline, batch_rows: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The same, batch by batch."""
+    """Like `read_table`, batch by batch."""
     return _watched(table, table.scan(columns, filter, batch_rows=batch_rows), deadline)
 
 

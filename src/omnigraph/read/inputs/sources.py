@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH_ROWS = 1_024
-"""Rows of a batch whose texts or vectors are scored."""
+"""Rows per batch when texts or vectors are scored."""
 STREAMED_ROWS = 2_000_000
-"""A scan of more rows goes to the engine as a stream, which may spill what it must keep."""
+"""A scan of more rows is streamed to the engine, which may spill what it must keep."""
 
 
 def node_rows(view: View, node: NodeInput) -> int:
@@ -29,7 +29,7 @@ def node_rows(view: View, node: NodeInput) -> int:
 
 
 def stored_columns(node: NodeInput) -> list[str]:
-    """What is read from the table: the id, the columns of the tree, and what search functions look at."""
+    """The columns read from the table: the id, the columns of the tree, and those that search functions use."""
     names = ["id", *(column.stored for column in node.columns)]
     names += [computed.expression.property.column for computed in node.computed]
     return list(dict.fromkeys(names))
@@ -44,7 +44,7 @@ class Searched:
 
 
 def search_nodes(view: View, node: NodeInput, arguments: Arguments, *, forced: bool = False) -> Searched | None:
-    """The rows that a search of the node can want, when it has one type and an index knows them."""
+    """The rows that a search of the node can want; None unless it has one type and an index finds them."""
     table = view.table(f"node:{node.types[0]}") if len(node.types) == 1 and node.computed else None
     candidates = None if table is None else find_candidates(table, node, stored_columns(node), arguments, forced=forced)
     return (
@@ -57,9 +57,9 @@ def search_nodes(view: View, node: NodeInput, arguments: Arguments, *, forced: b
 def read_nodes(
     view: View, node: NodeInput, arguments: Arguments, ids: Sequence[str] | None = None, *, by_scan: bool = False
 ) -> pa.Table:
-    """The node's rows: those with these ids, or all; filtered as far as the scan can, or as indexes for search know.
+    """The node's rows: those with these ids, or all; filtered as far as a scan or the search indexes can.
 
-    `by_scan`: those indexes were asked already.
+    `by_scan`: the search indexes were tried already.
     """
     import pyarrow as pa
 
@@ -85,7 +85,7 @@ def _read_type(
         return shaped(view, node, type_name, read_table(table, names, filter_text, arguments.deadline), arguments)
     if not by_scan and (candidates := find_candidates(table, node, names, arguments)) is not None:
         return shaped(view, node, type_name, candidates.rows, arguments)
-    # A text or a vector is dropped as soon as it is scored: only one batch of them is ever in memory.
+    # Texts and vectors are dropped once they are scored, so only one batch of them is in memory.
     computing = Computing(view, node, arguments)
     parts = [
         shaped(view, node, type_name, pa.Table.from_batches([batch]), arguments, computing)
@@ -116,7 +116,7 @@ def shaped(
 
 
 def stream_nodes(view: View, node: NodeInput, arguments: Arguments) -> Stream:
-    """The same rows as a stream that is read once, for inputs that should not be held in memory."""
+    """The rows of `read_nodes` as a stream that is read once, for inputs that should not be held in memory."""
     import pyarrow as pa
 
     empty = shaped(view, node, node.types[0], view.schema(f"node:{node.types[0]}").empty_table(), arguments)

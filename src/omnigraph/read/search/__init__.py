@@ -1,1 +1,1 @@
-"""Text and vector search: the functions themselves, and the rows an index proposes for them."""
+"""Text and vector search: the functions themselves, and candidate rows from indexes."""

@@ -1,8 +1,8 @@
-"""Rows that a search can want, found through its indexes, so that functions are computed for few rows.
+"""Candidate rows of a search, found through its indexes, so that functions are computed for few rows.
 
-Text indexes give every row that can match; what does not is dropped when the function itself is computed. A vector index
-looks at the most promising part of a large table, which is what `@index` on a vector asks for: there `nearest` may
-miss a row. Its order is exact among the rows it finds, and the same on every engine.
+Text indexes give every row that can match; the others are dropped when the function itself is computed. A vector index searches
+only the most promising part of a large table, which is what `@index` on a vector asks for: there `nearest` may miss a row. Its
+order is exact among the rows it finds, and the same on every engine.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MIN_TEXT_ROWS = 10_000
-"""A smaller table is scanned."""
+"""Smaller tables are scanned."""
 TEXT_SHARE = 8
 """Words that more than one row in this many has are not looked up."""
 DOT_ABOVE = "\u0307"
-"""A capital I with a dot is an i and this mark in lower case, which the index of the lower-case word takes apart."""
+"""In lower case, a capital I with a dot is an i and this mark, at which the index splits the lower-case word."""
 EXACT_BYTES = 64 * 1024 * 1024
 """Up to this many bytes of vectors are compared one by one."""
 MIN_FUSED = 1_024
-"""So many of the nearest rows, at least, take part in a fusion, whatever the limit; more in steps of twice as many."""
+"""At least this many of the nearest rows take part in a fusion, whatever the limit; beyond that, the next power of two times
+this."""
 SURPLUS = 16
-"""Rows found beyond those wanted, to see whether rows at the same distance were cut off."""
+"""Extra rows fetched beyond those wanted, to see whether rows at the same distance were cut off."""
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """The rows (columns as asked for), and how they were found."""
+    """The rows (with the requested columns), and how they were found."""
 
     rows: pa.Table
     how: str
@@ -50,12 +51,12 @@ class Candidates:
 def find_candidates(
     table: Table, node: NodeInput, columns: Sequence[str], arguments: Arguments, *, forced: bool = False
 ) -> Candidates | None:
-    """None when the table is to be scanned. `forced` uses every index there is, whatever the sizes."""
+    """None if the table is to be scanned. `forced` uses every index there is, whatever the sizes."""
     return _Finder(table, node, columns, arguments, forced).find()
 
 
 def words_of(arguments: Arguments, search: TextMatch | Bm25) -> list[str]:
-    """The distinct words of a search function's query that are looked for: the index makes terms of them."""
+    """The distinct words of a search function's query that are looked up; the index turns them into terms."""
     query = arguments.value(search.query)
     if not isinstance(query, str):
         return []
@@ -74,7 +75,7 @@ def find_words(
     filter: str | None,
     forced: bool = False,
 ) -> pa.Table | None:
-    """The rows that have every (or any) word, if an index knows, the table is large, and they are not too many."""
+    """The rows that have every (or any) word; None if no index covers the column, the table is small, or there are too many."""
     if not words or any(DOT_ABOVE in word for word in words):
         return None
     if not (forced or table.rows >= MIN_TEXT_ROWS) or not _covered(table, IndexSpec(column, "INVERTED", language)):
@@ -85,7 +86,7 @@ def find_words(
 
 
 def _covered(table: Table, spec: IndexSpec) -> bool:
-    """Does the index cover at least half of the rows?"""
+    """Whether the index covers at least half of the rows."""
     state = coverage(table, [spec])[spec.name]
     return state.covered_rows > 0 and state.covered_rows >= state.pending_rows
 
@@ -133,7 +134,7 @@ class _Finder:
         )
 
     def _nearest(self, arm: Nearest) -> pa.Table | None:
-        """The nearest rows, when every condition can be applied by the search itself and ties are not cut."""
+        """The nearest rows; None unless the search itself can apply every condition, and no ties are cut off."""
         query = self.arguments.value(arm.query)
         depth = self._depth()
         column = arm.property.column
@@ -169,7 +170,7 @@ class _Finder:
             return None
         depth = sum(self.arguments.number(cut) for cut in ranked.depth)
         if depth > 0 and len(ranked.arms) > 1:
-            # The same rows for the pages of a query: ranks are counted among them.
+            # The same rows for every page of a query: ranks are counted among them.
             return MIN_FUSED << max(0, (depth - 1) // MIN_FUSED).bit_length()
         return depth if depth > 0 else None
 

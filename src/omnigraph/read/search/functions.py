@@ -1,4 +1,4 @@
-"""Search functions row by row: the truth for every engine. An index may only save work, never change a result."""
+"""Search functions row by row, authoritative for every engine. An index only saves work; it never changes a result."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def corpus(
 
 
 def _totals(view: View, table: Table, column: str) -> text.TextTotals:
-    """Counted fragment by fragment: what is known of a fragment stays true."""
+    """Counted fragment by fragment: a fragment's totals never change."""
     fragments = [
         view.repository.tables.runtime.cache.get(
             ("totals", view.repository.tables.root, table.path, fragment.content, column),

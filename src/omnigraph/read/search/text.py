@@ -1,16 +1,16 @@
-"""Words, matching and BM25: one meaning for every engine.
+"""Words, matching and BM25: one definition for every engine.
 
-A word is a maximal run of letters, their marks, digits and underscores (Unicode), in lower case. What is compared is its
-*term*, which depends on the property's language: in "simple" the word itself; in "english" its stem, so that `running` is
-`run`, and stop words (`the`, `of`, ...) have none. Only words of letters alone are stemmed.
+A word is a maximal run of letters, their marks, digits and underscores (Unicode), in lower case. What is compared is its *term*,
+which depends on the property's language: in "simple" the word itself; in "english" its stem, so that `running` is `run`, and stop
+words (`the`, `of`, ...) have none. Only words of letters alone are stemmed.
 
-`search` and `match_text`: some term of the query is a term of the text. `all_words`: every one is. `phrase`: the query's
-words stand in the text one after the other, compared by their terms, stop words as they are written. `fuzzy`: some word of
-the query, other than a stop word, is within `max_edits` insertions, deletions, replacements or swaps of neighbours of a
-word of the text, both as they are written. A query without terms matches nothing. A missing text matches nothing.
+`search` and `match_text`: at least one term of the query is a term of the text. `all_words`: every one is. `phrase`: the query's
+words occur consecutively in the text, compared by their terms, with stop words as written. `fuzzy`: some word of the query, other
+than a stop word, is within `max_edits` insertions, deletions, replacements or swaps of neighbours of a word of the text, both as
+written. A query without terms matches nothing. A missing text matches nothing.
 
-`bm25`: k1 = 1.2, b = 0.75, idf = ln(1 + (N - n + 0.5) / (n + 0.5)), summed over the query's distinct terms; N and the
-mean length (in words) count the rows that have a text. A text with none of the terms has no score (null).
+`bm25`: k1 = 1.2, b = 0.75, idf = ln(1 + (N - n + 0.5) / (n + 0.5)), summed over the query's distinct terms; N and the mean length
+(in words) count the rows that have a text. A text with none of the terms has no score (null).
 """
 
 from __future__ import annotations
@@ -72,15 +72,15 @@ STOP_WORDS = frozenset(
 )
 
 _CIRCLED = "\u24b6-\u24e9\U0001f130-\U0001f149\U0001f150-\U0001f169\U0001f170-\U0001f189"
-"""Letters that Unicode counts among the symbols."""
+"""Letters that Unicode classifies as symbols."""
 _ASCII_WORD = re.compile(r"[A-Za-z0-9_]+")
 _COUNTED_WORD = rf"[\p{{L}}\p{{M}}\p{{N}}_{_CIRCLED}]+"
-"""The same words for the engine that counts them column by column."""
+"""The same words in the syntax of Arrow's regular expressions, which count them column by column."""
 
 
 @cache
 def _word() -> re.Pattern[str]:
-    """Python's \\w knows letters, digits and the underscore, but no marks."""
+    """Python's \\w matches letters, digits and the underscore, but no marks."""
     import unicodedata
 
     marks = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code))[0] == "M"]
@@ -90,7 +90,7 @@ def _word() -> re.Pattern[str]:
 def words(text: str) -> list[str]:
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
-    # Letter by letter: a capital sigma is the same letter wherever it stands in its word.
+    # Letter by letter: a capital sigma is the same letter wherever it is in its word.
     return [word.replace("Σ", "σ").lower() for word in _word().findall(text)]
 
 
@@ -102,7 +102,7 @@ def terms(text: str, language: Language) -> list[str]:
 
 
 def _sequence(text: str, language: Language) -> list[str]:
-    """The same with stop words: what a phrase is compared by."""
+    """Like `terms`, with stop words: what a phrase is compared by."""
     return words(text) if language == "simple" else [_stem(word) for word in words(text)]
 
 
@@ -113,7 +113,7 @@ def _stem(word: str) -> str:
 
 @cache
 def _stemmer() -> Any:
-    """Snowball's English, as the text index has it: `tests/substrate` compares the two."""
+    """Snowball's English stemmer, as in the text index: `tests/substrate` compares the two."""
     import snowballstemmer
 
     return snowballstemmer.stemmer("english")
@@ -149,8 +149,8 @@ def _follow(sequence: Sequence[str], phrase: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=65_536)
 def within_edits(first: str, second: str, most: int) -> bool:
-    """Is the distance (insert, delete, replace, swap neighbours) at most `most`? The work grows with the length of the
-    words, not with its square: only places that so few edits can reach are looked at."""
+    """Whether the distance (insert, delete, replace, swap neighbours) is at most `most`. Only positions that so few edits can
+    reach are compared, so the work is linear in the length of the words, not quadratic."""
     if abs(len(first) - len(second)) > most:
         return False
     far = most + 1
@@ -174,7 +174,7 @@ def within_edits(first: str, second: str, most: int) -> bool:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What BM25 needs to know of the whole column."""
+    """What BM25 needs to know about the whole column."""
 
     weights: tuple[tuple[str, float], ...]
     """The query's distinct terms with their idf."""
@@ -184,7 +184,7 @@ class Statistics:
 
 @dataclass(frozen=True)
 class TextTotals:
-    """How many texts some rows have, and how many words those have together."""
+    """The number of texts in some rows, and of the words in these."""
 
     documents: int = 0
     length: int = 0

@@ -1,4 +1,4 @@
-"""The texts that `nearest` looks for, as vectors: made once for a query, before anything is read, on whatever engine it runs."""
+"""The texts that `nearest` looks for, as vectors: made once per query, before anything is read, whichever engine runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vector distances, exactly: computed in double precision, rounded once to F32. The smaller, the nearer.
+"""Exact vector distances: computed in double precision, rounded once to F32. Smaller is nearer.
 
 cosine: 1 - cosine of the angle. l2: the length of the difference. dot: the inner product, negated.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def distances(cells: pa.ChunkedArray | pa.Array, query: Sequence[float], metric: Metric = "cosine") -> pa.Array:
-    """The distance of each vector to the query; null for a missing vector, and for an angle with a zero vector."""
+    """The distance of each vector to the query; null for a missing vector, and for the angle with a zero vector."""
     import pyarrow as pa
 
     chunks = cells.chunks if isinstance(cells, pa.ChunkedArray) else [cells]
@@ -32,7 +32,7 @@ def _distances(chunk: pa.Array, query: Sequence[float], metric: Metric) -> pa.Ar
     if len(chunk) == 0:
         return pa.array([], pa.float32())
     matrix = _matrix(chunk, len(wanted))
-    # Row by row in a fixed order of addition: a row's distance never depends on its neighbours.
+    # Row by row in a fixed order of addition: a row's distance never depends on the other rows.
     with np.errstate(all="ignore"):
         match metric:
             case "cosine":
