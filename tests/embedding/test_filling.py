@@ -216,7 +216,7 @@ def test_a_text_for_a_vector_that_is_not_made_of_texts_is_refused(tmp_path: Path
     """
     g = og.init(tmp_path / "graph", schema)
     asked = 'query q() {{ match {{ $x: {} }} return {{ $x }} order {{ nearest($x.vec, "fox") }} limit 1 }}'
-    with pytest.raises(QueryError, match=r"C\.vec is not made of texts") as error:
+    with pytest.raises(QueryError, match=r"C\.vec is not computed from a text") as error:
         g.query(asked.format("C"))
     assert error.value.rule == "T15"
     assert "@embed" in str(error.value.hint)

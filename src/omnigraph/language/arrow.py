@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def arrow_schema(entity: EntityType) -> pa.Schema:
-    """`id` (and `src`, `dst` for edges), never null, then the properties as declared. Address columns by name."""
+    """`id` (and `src`, `dst` for edges), never null, then the properties as declared. Address columns by name, not by position."""
     import pyarrow as pa
 
     system = ("id", "src", "dst") if isinstance(entity, EdgeType) else ("id",)

@@ -18,7 +18,7 @@ LiteralValue = str | int | float | bool
 
 
 class Annotation(Frozen):
-    """`@name`, `@name(value)` or `@name(value, key=value)` that has no behaviour of its own or is kept for printing.
+    """`@name`, `@name(value)` or `@name(value, key=value)` that has no behaviour or is kept for printing.
 
     >>> assert person.annotations == ()
     """
@@ -43,7 +43,7 @@ class Embed(Frozen):
 
 
 class StoredColumn(Frozen):
-    """A column of a type's table that has values of a property, and the type that they have there.
+    """A column of a type's table that stores values of a property, and the type in which it stores them.
 
     >>> assert age.columns == ()
     """
@@ -63,35 +63,35 @@ class Property(Frozen):
     type: PropertyType
     id: int
     default: LiteralValue | None = None
-    """`@default(value)`, typed as the property (dates as their ISO text); None when there is none."""
+    """`@default(value)`, typed as the property (dates as their ISO text); None if there is none."""
     description: str | None = None
     embed: Embed | None = None
     metric: Metric = "cosine"
-    """How near two vectors are, for nearest(): `@metric("l2")` on a Vector property."""
+    """How nearest() measures distance: `@metric("l2")` on a Vector property."""
     language: Language = "english"
-    """How text is cut into words that are compared: `@index(language: "simple")` on a String property."""
+    """How text is split into words and these are compared: `@index(language: "simple")` on a String property."""
     annotations: tuple[Annotation, ...] = ()
     declared_directly: bool = True
     interfaces: tuple[str, ...] = ()
     """Interfaces that declare this property, sorted."""
     columns: tuple[StoredColumn, ...] = ()
-    """Where its values are stored, newest first; () while that is the one column of its name."""
+    """The columns that store its values, newest first; () if that is only the column of the same name."""
     fill: LiteralValue | None = None
-    """The value of rows that are older than the property: it was required, with this default, when it was added."""
+    """The value of rows older than the property, which was required, with this default, when it was added."""
 
     @property
     def is_required(self) -> bool:
-        """Whether it may not be null."""
+        """Whether it must not be null."""
         return not self.type.nullable
 
 
 def stored_columns(property: Property) -> tuple[StoredColumn, ...]:
-    """The columns that have values of a property, newest first."""
+    """The columns that store values of a property, newest first."""
     return property.columns or (StoredColumn(property.name, stored_type(property.type)),)
 
 
 def stored_type(type: PropertyType) -> PropertyType:
-    """What a column knows of a type: which values are allowed is the schema's business."""
+    """A type as a column stores it: the schema alone knows whether null is allowed, and the words of an enum."""
     return replace(type, nullable=False, enum=())
 
 
@@ -99,7 +99,8 @@ ConstraintKind = Literal["key", "unique", "index", "range", "check"]
 
 
 class Constraint(Frozen):
-    """One body constraint; property-level @key, @unique and @index arrive here too. Fields may name src and dst on edges.
+    """One constraint of a type, written in its body or, like @key, @unique and @index, on a property. Fields may name src and dst
+    on edges.
 
     >>> assert [(each.kind, each.fields) for each in person.constraints_of("key")] == [("key", ("name",))]
     """
@@ -115,7 +116,7 @@ class _Entity(Frozen):
     name: str
     id: int
     table_id: str
-    """Names the table's folder; new for every lifetime of a type, kept by a rename."""
+    """Part of the name of the table's folder: kept by a rename, new if a type is dropped and added again."""
     properties: Mapping[str, Property]
     constraints: tuple[Constraint, ...] = ()
     description: str | None = None
@@ -131,7 +132,7 @@ class _Entity(Frozen):
 
     @cached_property
     def embedded(self) -> tuple[Property, ...]:
-        """The vectors that are made of a text: those with `@embed`."""
+        """The vector properties that are computed from a text: those with `@embed`."""
         return tuple(p for p in self.properties.values() if p.embed is not None)
 
     @cached_property
@@ -156,7 +157,7 @@ class NodeType(_Entity):
 
     @cached_property
     def key(self) -> tuple[str, ...]:
-        """The members of the key as the schema wrote them, which is their order in an id; () when unkeyed."""
+        """The members of the key in the order of the schema, which is their order in an id; () if there is no key."""
         for constraint in self.constraints_of("key"):
             return constraint.fields
         return ()
@@ -173,7 +174,7 @@ class EdgeType(_Entity):
     target: str = ""
     min_out: int = 0
     max_out: int | None = None
-    """@card bounds: edges per source node."""
+    """Upper bound of @card: edges per source node."""
 
     @property
     def table_key(self) -> str:
@@ -192,7 +193,7 @@ class InterfaceType(Frozen):
     properties: Mapping[str, Property]
     description: str | None = None
     constraints: tuple[Constraint, ...] = ()
-    """What the annotations of its properties say; every type that takes a property over takes these too."""
+    """Constraints from the annotations of its properties, which the implementing types inherit with these properties."""
 
 
 EntityType = NodeType | EdgeType
@@ -211,13 +212,13 @@ class Catalog(Frozen):
     source: str
     hash: str
     next_id: int
-    """The first schema's ids are those below this number; what later ones added has ids that are derived from names."""
+    """The ids of the first schema are below this number; those added by later schemas are derived from names."""
     retired: tuple[int, ...] = ()
-    """Derived ids that earlier schemas of this branch have used: a name that was dropped and comes back gets another."""
+    """Derived ids that only earlier schemas of this branch used: a name that was dropped and added again gets a new one."""
     hard_dropped: tuple[int, ...] = ()
-    """Ids of types and properties that were dropped for good on this branch: what is stored of them is not read any more."""
+    """Ids of types and properties that were dropped for good on this branch: their stored values are not read any more."""
     is_evolved: bool = False
-    """Whether it came from another schema: tables may have columns that it does not say, and lack some that it says."""
+    """Whether it replaced another schema: tables may then have columns that it does not declare, and lack some that it does."""
 
     def __repr__(self) -> str:
         return f"<Catalog of {len(self.nodes)} node types and {len(self.edges)} edge types>"
@@ -227,7 +228,7 @@ class Catalog(Frozen):
         return {name.lower(): edge for name, edge in self.edges.items()}
 
     def edge_by_word(self, word: str) -> EdgeType | None:
-        """The edge a query names, whatever the case."""
+        """The edge type that a query names, ignoring case."""
         return self._edges_folded.get(word.lower())
 
     @cached_property
@@ -246,7 +247,7 @@ class Catalog(Frozen):
         return tuple(node for _, node in sorted(self.nodes.items()) if interface in node.implements)
 
     def ends(self, edge: EdgeType) -> tuple[tuple[str, str, NodeType], tuple[str, str, NodeType]]:
-        """The two ends of an edge type: the column, the word for it outside, and the type of the node there."""
+        """The two ends of an edge type: the column, its name for users, and the type of the node there."""
         return ("src", "from", self.nodes[edge.source]), ("dst", "to", self.nodes[edge.target])
 
     def edges_of(self, node_type: str) -> tuple[EdgeType, ...]:
@@ -255,7 +256,7 @@ class Catalog(Frozen):
 
 
 def dropped_names(catalog: Catalog, state: Catalog) -> list[str]:
-    """Of the types and properties of a schema, those that were dropped for good where `state` is the schema."""
+    """The types and properties of `catalog` that were dropped for good according to the schema `state`."""
     gone = {*state.hard_dropped}
     names: list[str] = []
     for entity in catalog.tables.values() if gone else ():

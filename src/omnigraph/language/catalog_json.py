@@ -40,7 +40,7 @@ def catalog_to_json(catalog: Catalog) -> dict[str, Any]:
 def catalog_from_json(value: Mapping[str, Any]) -> Catalog:
     """The catalog that `catalog_to_json` wrote. Trusts its input: the store checks content by its address.
 
-    UnsupportedFormat when the schema uses something that this version does not have.
+    UnsupportedFormat if the schema uses something that this version does not have.
     """
     check_readable(value["features"], "the schema")
     return Catalog(
@@ -57,13 +57,13 @@ def catalog_from_json(value: Mapping[str, Any]) -> Catalog:
 
 
 def catalog_hash(catalog: Catalog) -> str:
-    """`sha256:<hex>` over the canonical form; the catalog's own `hash` field is not looked at."""
+    """`sha256:<hex>` over the canonical form; the catalog's own `hash` field is ignored."""
     canonical = json.dumps(_canonical(_shape(catalog)), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
 
 
 def _canonical(shape: dict[str, Any]) -> dict[str, Any]:
-    """The shape with every list in an order of its own, because none of these orders has a meaning, except a key's."""
+    """The stored form with every list sorted, because their order has no meaning, except that of a key."""
     canonical = dict(shape)
     for kind in ("interfaces", "nodes", "edges"):
         canonical[kind] = [_canonical_type(item) for item in _by_name(shape[kind])]
@@ -82,7 +82,7 @@ def _canonical_type(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _canonical_bound(value: Any) -> Any:
-    """A bound of 0.0 is a bound of 0."""
+    """Makes a bound of 0.0 the same as a bound of 0."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

@@ -1,4 +1,4 @@
-"""The words of both languages for editors: what to colour, what to complete, what to show beside a word."""
+"""The words of both languages for editors: what to highlight, what to complete, and descriptions."""
 
 from __future__ import annotations
 

@@ -73,6 +73,6 @@ def _section(grammar: str) -> str:
 
 
 def _prose(comment: str) -> str:
-    """A comment without its slashes. Headings move two levels down, below the language's own heading."""
+    """A comment without its slashes. Headings are moved two levels down, below the heading of the language."""
     text = comment.removeprefix("//").strip()
     return f"##{text}" if text.startswith("##") else text

@@ -15,8 +15,8 @@ from omnigraph.values.types import Scalar
 def node_id(node_type: NodeType, values: Mapping[str, object]) -> str:
     """The id of a keyed node: the key's canonical text, or a compact JSON array of texts when it has several members.
 
-    Members stand in the order in which the schema wrote the key. Raises ValueViolation when one is missing, or when it
-    is the only one and empty: an id is never empty.
+    Members are in the order in which the schema declares the key. Raises ValueViolation if one is missing, or if the only one is
+    empty: an id is never empty.
     """
     if not node_type.key:
         raise UsageError(f"{node_type.name} has no @key, so its ids are not derived")
@@ -42,17 +42,18 @@ def _member_text(node_type: NodeType, name: str, value: object) -> str:
 
 
 def id_of_members(texts: Sequence[str]) -> str:
-    """The id of a node whose key has several members, of their canonical texts."""
+    """The id of a node whose key has several members, from their canonical texts."""
     return json.dumps(texts, separators=(",", ":"), ensure_ascii=False)
 
 
 def has_dates_in_key(node_type: NodeType) -> bool:
-    """Whether an id of this type may be written in another way than the canonical one."""
+    """Whether ids of this type may be written in a form other than the canonical one."""
     return any(node_type.properties[name].type.scalar in (Scalar.DATE, Scalar.DATETIME) for name in node_type.key)
 
 
 def referenced_id(node_type: NodeType, reference: object) -> object:
-    """The id that an end of an edge means: dates and instants of a key may be ISO text (or be one, for a key of one)."""
+    """The id that an end of an edge refers to: dates and instants in a key may be written as ISO text or, in a key of one member,
+    given as values."""
     if not has_dates_in_key(node_type):
         return reference
     types = [node_type.properties[name].type for name in node_type.key]

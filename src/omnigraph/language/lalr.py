@@ -1,8 +1,8 @@
-"""Parsing by tables: what a grammar was compiled to, run without the compiler.
+"""An LALR parser that runs the tables of a compiled grammar, without the compiler.
 
-Compiling a grammar takes a quarter of a second, and loading what the compiler kept of an earlier run 65 ms: more than the rest of a
-short read. So its tables are kept in a form of our own, which loads in 2 ms. A text with a mistake is given to the compiler's parser,
-which says what was expected.
+Compiling a grammar takes a quarter of a second, and loading the compiler's own cache 65 ms: more than the rest of a short read.
+So the tables are cached in a simpler form, which loads in 2 ms. A text with a mistake is given to the compiler's parser, which
+says what was expected.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _KEYWORD = re.compile(r"(\w+)\\b")
 
 
 class NoParseError(Exception):
-    """The text is none of the grammar's."""
+    """The text does not match the grammar."""
 
 
 class Token(str):
-    """A piece of the text, with its kind and its place."""
+    """A token of the text, with its kind and its position."""
 
     __slots__ = ("column", "line", "type")
     type: str
@@ -52,21 +52,21 @@ class ParserTables(NamedTuple):
     """A compiled grammar, in plain values."""
 
     actions: list[dict[str, int]]
-    """For each state and symbol the state that follows, or -1 - n where rule n is complete."""
+    """The next state for each state and symbol, or -1 - n if rule n is complete."""
     rules: list[tuple[str, int, str, list[tuple[int, bool]], bool]]
-    """Symbol, length, name of what builds it, the children that are kept, with whether each is itself a list of children, and
-    whether a single child stands for the whole."""
+    """Symbol, length, name of the builder's method, the children that are kept and whether each of them is itself a list of
+    children, and whether a single child replaces the whole."""
     terminals: list[tuple[str, str]]
-    """Names and patterns, those first that are tried first."""
+    """Names and patterns, in the order in which they are tried."""
     keywords: dict[str, str]
-    """Terminals that are one word, by it. They go before names."""
+    """The terminals that are single words, by word. They take precedence over names."""
     ignored: list[str]
     start: int
     end: int
 
     @classmethod
     def of(cls, lark: Lark) -> ParserTables:
-        """Of a parser that keeps no placeholders and knows no priorities of rules."""
+        """The tables of a Lark parser that has neither placeholders nor rule priorities."""
         from lark.parsers.lalr_analysis import Shift
 
         table = lark.parser.parser._parse_table
@@ -107,8 +107,8 @@ def _rule(rule: Any) -> tuple[str, int, str, list[tuple[int, bool]], bool]:
 
 
 class Parser:
-    """Thread-safe, if the builder is. A method of the builder is called for each rule that has its name, with what its children
-    were built to; rules without one are lists of their children, for the rules around them."""
+    """Thread-safe, if the builder is. For each rule, the builder's method of the same name is called with the values of its
+    children; a rule without such a method gives the list of its children."""
 
     def __init__(self, tables: ParserTables, builder: object) -> None:
         self._tables = tables
@@ -117,7 +117,7 @@ class Parser:
         self._candidates: dict[int, list[tuple[str, _Pattern]]] = {}
 
     def parse(self, text: str) -> Any:
-        """What the builder makes of a text. NoParseError; and whatever the builder raises."""
+        """What the builder makes of a text. Raises NoParseError, and whatever the builder raises."""
         actions, end_state = self._tables.actions, self._tables.end
         states, values = [self._tables.start], list[Any]()
         position, line, line_start = 0, 1, 0
@@ -149,7 +149,7 @@ class Parser:
                 children.append(value)
             elif children:
                 children += value
-            else:  # the list is nobody else's: a long one is not copied for each of its members
+            else:  # not shared with anything, so a long list is not copied for each of its members
                 children = value
         del values[first:], states[first + 1 :]
         builder = self._builders[number]
@@ -160,7 +160,7 @@ class Parser:
         states.append(self._tables.actions[states[-1]][symbol])
 
     def _next(self, text: str, position: int, state: int) -> tuple[str, int]:
-        """The kind of the next token, of those that a state allows, and where it ends."""
+        """The kind of the next token, among those that a state allows, and where it ends."""
         if position == len(text):
             return END, position
         word = _WORD.match(text, position)
@@ -183,7 +183,7 @@ class Parser:
 
 
 class _Pattern:
-    """Compiled when it is first wanted."""
+    """A regular expression, compiled on first use."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -197,8 +197,7 @@ class _Pattern:
 
 
 def kept_tables(name: str, grammar: str, compile: Callable[[], Lark]) -> ParserTables:
-    """The tables of a grammar, from the user's own cache folder if they are there; without a place to keep them they are made each
-    time."""
+    """The tables of a grammar, from the user's cache folder if they are there. Without a cache folder they are made each time."""
     folder = user_cache()
     if folder is None:
         return ParserTables.of(compile())
@@ -208,7 +207,7 @@ def kept_tables(name: str, grammar: str, compile: Callable[[], Lark]) -> ParserT
         try:
             return ParserTables(*marshal.loads(path.read_bytes()))
         except (OSError, ValueError, EOFError, TypeError):
-            pass  # cut short, or not ours: made again
+            pass  # truncated, or not ours: made again
     tables = ParserTables.of(compile())
     _keep(path, marshal.dumps(tuple(tables)))
     return tables

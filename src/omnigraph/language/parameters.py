@@ -1,4 +1,4 @@
-"""Values of parameters: JSON or Python in, values as columns hold them out, by the rules for every other value."""
+"""Parameters: converts JSON or Python values to values of columns, by the same rules as all other values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from omnigraph.values.types import INTEGER_RANGES, Scalar
 def bind_parameters(declared: Iterable[DeclaredParameter], values: Mapping[str, object]) -> dict[str, object]:
     """One typed value per declared parameter. Raises ParameterError, which names the parameter.
 
-    A parameter that is left out takes its default, and without one it is missing. A name that is not declared is refused.
+    A parameter that is left out has its default; without one it is an error, and so is a name that is not declared.
     """
     parameters = {parameter.name: parameter for parameter in declared}
     for name in values:
@@ -25,7 +25,7 @@ def bind_parameters(declared: Iterable[DeclaredParameter], values: Mapping[str, 
 
 
 def check_cuts(plan: ReadPlan, bound: Mapping[str, object]) -> None:
-    """A limit or offset that is a parameter counts rows, whatever integer it was declared as. Raises ParameterError."""
+    """Raises ParameterError if a parameter that is used as limit or offset is not a valid number of rows."""
     _, largest = INTEGER_RANGES[Scalar.I64]
     for word, cut in (("limit", plan.limit), ("offset", plan.offset)):
         if isinstance(cut, Parameter):

@@ -1,7 +1,7 @@
-"""Where built parsers are kept between processes: building one takes a quarter of a second, loading it a tenth of that.
+"""Where built parsers are cached between processes: loading one is much faster than building it.
 
-Derived from the grammar and checked against it when loaded, so a stale one is never used; without a place to keep it,
-it is built each time.
+A cached parser is checked against the grammar when it is loaded, so a stale one is never used. Without a cache folder it is built
+each time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from omnigraph.user_cache import is_own_file, user_cache
 
 
 def parser_cache(name: str) -> str | bool:
-    """The file for a parser in the user's own cache folder, or False when there can be none."""
+    """The file for a parser in the user's cache folder, or False if there is no such folder."""
     folder = user_cache()
     if folder is None:
         return False

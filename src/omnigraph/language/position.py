@@ -1,4 +1,4 @@
-"""Where something stands in a text."""
+"""Positions in a text."""
 
 from __future__ import annotations
 

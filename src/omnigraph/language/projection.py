@@ -20,7 +20,7 @@ SYSTEM_COLUMNS = ("id", "src", "dst")
 
 @dataclass(frozen=True)
 class TypePair:
-    """One type in two schemas; None where it does not exist."""
+    """One type in two schemas; None in a schema that does not have it."""
 
     before: EntityType | None
     after: EntityType | None
@@ -44,7 +44,7 @@ def kind_of(entity: EntityType) -> EntityKind:
 
 
 def wider_entity(before: EntityType, after: EntityType) -> EntityType:
-    """A type as `after` declares it, but for properties whose values were of a wider type before: rows of both are rows of it."""
+    """A type as `after` declares it, but with the wider type of `before` where that is wider, so that rows of both fit."""
     known = {property.id: property.type for property in before.properties.values()}
     properties = {
         name: replace(property, type=wider_type(property.type, known.get(property.id, property.type)))
@@ -54,8 +54,8 @@ def wider_entity(before: EntityType, after: EntityType) -> EntityType:
 
 
 def project(rows: pa.Table, stored: EntityType, wanted: EntityType) -> pa.Table:
-    """Rows of `stored` as rows of `wanted`: renamed, widened, dropped properties left out, new ones with the value that older
-    rows have."""
+    """Rows of `stored` as rows of `wanted`: properties are renamed and widened, dropped ones left out, and new ones get the value
+    that they have in older rows."""
     import pyarrow as pa
 
     schema = arrow_schema(wanted)

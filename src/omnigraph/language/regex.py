@@ -34,14 +34,14 @@ _FLAGS = re.compile(r"\(\?([A-Za-z]*)(?:-([A-Za-z]*))?[:)]")
 
 @dataclass(frozen=True)
 class PatternFault:
-    """Why a pattern is refused: a `feature` that the engines do not share, or else the `reason` it is not valid."""
+    """Why a pattern is refused: a `feature` that not all engines have, or the `reason` why it is not valid."""
 
     feature: str | None
     reason: str
 
 
 def pattern_fault(pattern: str) -> PatternFault | None:
-    """What is wrong with a pattern; None when every engine can run it."""
+    """What is wrong with a pattern; None if every engine can run it."""
     feature = _unshared_feature(pattern)
     if feature is not None:
         return PatternFault(feature, f"uses {feature}")
@@ -95,7 +95,7 @@ def _unshared_feature(pattern: str) -> str | None:
 
 
 def _scan(pattern: str) -> list[tuple[str, str, bool]]:
-    """(kind, text, inside [...]) for each piece; opening and closing brackets count as outside."""
+    """The kind, the text, and whether it is inside [...], for each piece; the brackets themselves count as outside."""
     pieces: list[tuple[str, str, bool]] = []
     position = 0
     while position < len(pattern):

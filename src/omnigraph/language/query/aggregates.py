@@ -1,4 +1,4 @@
-"""Aggregates of `.gq`: what each can be taken of, and what it gives."""
+"""Aggregates of `.gq`: the operands and the result type of each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_aggregate(checker: ExpressionChecker, aggregate: syntax.AggregateCall)
     if isinstance(operand, plan.EntityRef) or type_.is_list or not allowed:
         what = "an entity" if isinstance(operand, plan.EntityRef) else str(type_)
         hint = f"name a property: {function}(${operand.variable}.…)" if isinstance(operand, plan.EntityRef) else None
-        raise checker.checking.refuse("T8", f"{function} cannot be taken of {what}", aggregate.operand.at, hint)
+        raise checker.checking.refuse("T8", f"{function} is not defined for {what}", aggregate.operand.at, hint)
     fraction = None if aggregate.argument is None else _fraction(checker, aggregate.argument)
     return plan.Aggregate(function, operand, False, _aggregate_type(function, type_), fraction)
 
@@ -53,7 +53,7 @@ def _fraction(checker: ExpressionChecker, written: syntax.Expr) -> plan.Constant
 def _ordering(checker: ExpressionChecker, aggregate: syntax.AggregateCall, written: syntax.Expr) -> plan.Expression:
     order = checker.check(written)
     if isinstance(order, plan.EntityRef) or not is_plain(order.type):
-        raise checker.checking.refuse("T8", f"{aggregate.function} needs a value to go by", written.at)
+        raise checker.checking.refuse("T8", f"{aggregate.function} needs a second argument to order by", written.at)
     return order
 
 

@@ -1,4 +1,4 @@
-"""Text of `.gq` -> typed plans, remembered by text and schema."""
+"""Text of `.gq` -> typed plans, cached by text and schema."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def compile_queries(text: str, catalog: Catalog, file: str | None = None) -> dic
 
 
 def compile_query(text: str, catalog: Catalog, name: str | None = None, file: str | None = None) -> QueryPlan:
-    """One query of a file; the name may be left out when there is only one. Other queries are parsed, not checked."""
+    """One query of a file; the name may be left out if there is only one. Other queries are parsed, not checked."""
     return _compiled(_chosen(text, name, file), text, catalog, file)
 
 
 def query_names(text: str, file: str | None = None) -> list[str]:
-    """The names of the queries of a text, in its order. Raises QueryError when it is none."""
+    """The names of the queries of a text, in order. Raises QueryError if the text does not parse."""
     return [query.name for query in _parsed(text, file).queries]
 
 
@@ -80,7 +80,7 @@ def _compiled(query: syntax.QueryDecl, text: str, catalog: Catalog, file: str | 
 
 
 def check_query(query: syntax.QueryDecl, text: str, catalog: Catalog, file: str | None = None) -> QueryPlan:
-    """Check one parsed query; `text` is the text it was parsed from, shown in errors. Remembers nothing."""
+    """Check one parsed query; `text` is the text it was parsed from, shown in errors. Not cached."""
     declared = tuple(_parameter(parameter, text, file) for parameter in query.parameters)
     parameters: dict[str, PropertyType] = {}
     for parameter, syntax_ in zip(declared, query.parameters, strict=True):

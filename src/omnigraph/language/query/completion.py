@@ -1,4 +1,4 @@
-"""What may stand at a place of a query text, which need not be finished: a guess from the text before it."""
+"""Completions at a position of a query text, which may be unfinished: a guess from the text before it."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _STATEMENT = re.compile(r"\b(insert|update|delete)\s+(\w*)$")
 _PARAMETER = re.compile(r"query\s+\w+\s*\(([^)]{0,2000})\)")
 
 WINDOW = 1_000
-"""Characters before the place that are looked at: the time of some patterns grows with the square of a text."""
+"""How many characters before the position are examined: some patterns take quadratic time."""
 
 
 @dataclass(frozen=True)
 class Completion:
     label: str
     kind: str
-    """type, property, edge, variable, function or keyword."""
+    """"type", "property", "edge", "variable", "function" or "keyword"."""
     detail: str | None = None
 
 
 def completions(text: str, line: int, column: int, catalog: Catalog) -> list[Completion]:
-    """Those that begin like the word before the place (line and column count from 1), in the order of the schema."""
+    """The completions of the word before a position (line and column count from 1), in the order of the schema."""
     lines = text.split("\n")
     before = "\n".join(
         [*lines[: max(line - 1, 0)], lines[line - 1][: max(column - 1, 0)] if line <= len(lines) else ""]
@@ -60,7 +60,7 @@ def _starting(prefix: str, items: Iterator[Completion] | list[Completion]) -> li
 
 
 def _types_of_variables(text: str, catalog: Catalog) -> dict[str, tuple[str, ...]]:
-    """What each variable stands for, as far as the text says it: a node type, an interface, an edge type; parameters, nothing."""
+    """The type of each variable, as far as the text says it: a node type, an interface or an edge type. Parameters have none."""
     types: dict[str, tuple[str, ...]] = {}
     for parameters in _PARAMETER.findall(text):
         types |= dict.fromkeys(re.findall(r"\$(\w+)", parameters), ())
@@ -105,7 +105,7 @@ def _entities(catalog: Catalog) -> Iterator[Completion]:
 
 
 def _edges(types: tuple[str, ...], catalog: Catalog) -> list[Completion]:
-    """Edges that touch these types; every edge when nothing is known."""
+    """Edges that touch these types, or every edge if no type is known."""
     return [
         Completion(edge.name[0].lower() + edge.name[1:], "edge", f"{edge.source} -> {edge.target}")
         for edge in catalog.edges.values()

@@ -45,7 +45,7 @@ def _bool(*operands: plan.Expression) -> PropertyType:
 
 
 def _listed(items: Sequence[plan.Expression], left: PropertyType) -> plan.Constant | plan.ListOf:
-    """The right side of `in`; literals are one value, with a fraction among whole numbers all are fractions."""
+    """The right side of `in`. Literals become one constant; if one of several numbers is a fraction, all are."""
     constants = [item for item in items if isinstance(item, plan.Constant)]
     if len(constants) < len(items):
         return plan.ListOf(tuple(items), PropertyType(left.scalar, is_list=True))
@@ -67,8 +67,8 @@ _PATH_VALUES = {
 class ExpressionChecker:
     """Checks the expressions of one place.
 
-    `entity` is the type whose bare property names a mutation's `where` may use; `columns` the aliases that a column may
-    use of those before it, and `order` of all; `blocks` checks the inside of `exists { }` and its kin.
+    `entity` is the type whose properties a mutation's `where` may name without a variable. `columns` are the aliases in scope:
+    for a column those of the columns before it, for `order` all. `blocks` checks the inside of `exists { }` and similar blocks.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class ExpressionChecker:
             case syntax.Quantifier():
                 return self._quantifier(expression)
             case syntax.Duration():
-                hint = "a duration is added to or taken from a date or an instant: now() - 30 days"
+                hint = "a duration is added to or subtracted from a date or an instant: now() - 30 days"
                 raise self.checking.refuse("T45", "a duration is not allowed here", expression.at, hint)
             case syntax.AggregateCall():
                 return check_aggregate(self, expression)
@@ -152,7 +152,7 @@ class ExpressionChecker:
             raise self.checking.refuse("T3", str(unfit), literal.at) from None
 
     def _list(self, literal: syntax.ListLiteral) -> plan.Constant:
-        """A list by itself; in `in` its items take the type of the left side instead."""
+        """A list outside of `in`, where items take the type of the left side instead."""
         items = [self.check(item) for item in literal.items]
         types = [type_of(item) for item in items]
         if not all(is_plain(type_) for type_ in types):
@@ -274,7 +274,7 @@ class ExpressionChecker:
         raise self.checking.refuse("T6", f"unknown name '{name}'", word.at, hint)
 
     def _owned(self, name: str) -> str | None:
-        """Which variable has a property that was written without one."""
+        """The variable whose property was written without a variable."""
         scope: Scope | None = self.scope
         while scope is not None:
             for variable, node in scope.nodes.items():
@@ -322,7 +322,7 @@ class ExpressionChecker:
     def _meet(
         self, comparison: syntax.Comparison, left: plan.Expression, right: plan.Expression
     ) -> tuple[plan.Expression, plan.Expression]:
-        """Both sides in types that compare: a literal takes the type of the other side."""
+        """Both sides, converted to types that can be compared: a literal takes the type of the other side."""
         check_enum = comparison.op in ("=", "!=")
         if isinstance(right, plan.Constant) and not (isinstance(left, plan.Constant) and right.value is not None):
             right = self._as_compared(right, type_of(left), comparison.right.at, check_enum)
@@ -450,11 +450,11 @@ class ExpressionChecker:
         return plan.Binary(arithmetic.op, left, right, result)
 
     def _later(self, arithmetic: syntax.Arithmetic, duration: syntax.Duration) -> plan.Expression:
-        """A date or an instant, so much later or earlier."""
+        """A date or an instant plus or minus a duration."""
         time = self.check(arithmetic.left)
         is_time = not isinstance(time, plan.EntityRef) and time.type.scalar in (Scalar.DATE, Scalar.DATETIME)
         if not is_time or type_of(time).is_list or arithmetic.op not in ("+", "-"):
-            hint = "a duration is added to or taken from a date or an instant: now() - 30 days"
+            hint = "a duration is added to or subtracted from a date or an instant: now() - 30 days"
             raise self.checking.refuse("T45", "this is neither a date nor an instant", arithmetic.left.at, hint)
         if duration.count > INTEGER_RANGES[Scalar.I32][1]:
             raise self.checking.refuse("T45", "the duration is too long", duration.at)
@@ -482,7 +482,7 @@ class ExpressionChecker:
         return check_text_match(self, call)
 
     def value(self, expression: syntax.Expr) -> plan.Expression:
-        """Anything but a whole entity or a Blob."""
+        """Any expression but a whole entity or a Blob."""
         checked = self.check(expression)
         if isinstance(checked, plan.EntityRef):
             hint = f"name a property: ${checked.variable}.name"
@@ -520,7 +520,7 @@ class ExpressionChecker:
         if taken or name in self.checking.parameters or name == "_":
             message = f"${name} is already in use; an item needs a name of its own"
             raise self.checking.refuse("T29", message, quantifier.variable_at)
-        # An item is there, though the list may be null, and though a list that is written may hold null.
+        # The list may be null, but an item is null only if the list is written in the query.
         is_written = isinstance(items, plan.Constant | plan.ListOf)
         item = plan.ItemRef(name, PropertyType(items.type.scalar, nullable=is_written))
         self.scope.items[name] = item.type
@@ -528,14 +528,14 @@ class ExpressionChecker:
         del self.scope.items[name]
         for inner in plan.walk(condition):
             if isinstance(inner, plan.Exists | plan.CountOf | plan.TextMatch):
-                message = f"neither a block nor a text search can stand inside `{quantifier.kind}`"
+                message = f"neither a block nor a text search is allowed inside `{quantifier.kind}`"
                 raise self.checking.refuse("T41", message, quantifier.condition.at)
         type_ = plan.NULLABLE_BOOL if items.type.nullable or type_of(condition).nullable else plan.BOOL
         return plan.Quantified(quantifier.kind, item, items, condition, type_)
 
     def _block(self, block: syntax.Block) -> plan.Expression:
         if self._blocks is None:
-            hint = "a block stands in `match`"
+            hint = "blocks are allowed in `match`"
             raise self.checking.refuse("T41", f"`{block.kind} {{ }}` is not allowed here", block.at, hint)
         pattern = self._blocks(block.clauses, self.scope, block.at)
         if block.kind == "count":
@@ -544,7 +544,7 @@ class ExpressionChecker:
         return plan.Unary("not", exists, plan.BOOL) if block.kind == "not" else exists
 
     def stored(self, value: syntax.Expr, target: PropertyType, *, where: str) -> plan.Expression:
-        """What is written as a value of a property, in a binding or an assignment (rule T3)."""
+        """The value of a property in a binding or an assignment (rule T3)."""
         checked = self.check(value)
         if isinstance(checked, plan.Constant):
             try:
@@ -561,7 +561,7 @@ class ExpressionChecker:
 
 
 def _storable(source: PropertyType, target: PropertyType) -> bool:
-    """May a value of the given type be written to the target? Ranges and enums are checked when the value is known."""
+    """Whether a value of the given type may be written to the target. Ranges and enums are checked when the value is known."""
     if source.is_list != target.is_list or source.dimension != target.dimension:
         return False
     if source.scalar is target.scalar:

@@ -1,6 +1,6 @@
-"""Whole statements of Cypher and SQL written in `.gq`, in the names they use: what the errors about them propose.
+"""Statements of Cypher and SQL rewritten in `.gq`, with their own names: what errors about them propose.
 
-A proposal, not a translation: what has no counterpart here makes it None, and the error says something simpler.
+A proposal, not a translation: it is None if something has no counterpart here, and the error then gives simpler advice.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def text_literal(inner: str) -> str:
 
 
 def from_cypher(text: str) -> str | None:
-    """The body of a query for a statement that begins with MATCH, OPTIONAL MATCH, CREATE or MERGE."""
+    """The body of a query for a Cypher statement that begins with MATCH, OPTIONAL MATCH, CREATE or MERGE."""
     pieces = _CLAUSE.split(text)
     if len(pieces) < 3 or pieces[0].strip():
         return None
@@ -137,7 +137,7 @@ def _created(text: str) -> str | None:
 
 
 def from_sql(text: str) -> str | None:
-    """The body of a query for SELECT, INSERT INTO, UPDATE or DELETE FROM."""
+    """The body of a query for an SQL statement: SELECT, INSERT INTO, UPDATE or DELETE FROM."""
     if statement := _SELECT.match(text):
         return _selected(statement)
     if statement := _INSERT.match(text):
@@ -155,7 +155,7 @@ def _selected(statement: re.Match[str]) -> str:
     alias = statement["alias"] or statement["table"][0].lower()
 
     def owned(text: str) -> str:
-        """With the variable before every name that is not a word of the language."""
+        """The text with the variable before every name that is not a word of the language."""
         said = re.sub(rf"\b{alias}\s*\.\s*", "", text)
         return _expression(said, [], owner=alias)
 
@@ -170,7 +170,7 @@ def _type(table: str) -> str:
 
 
 def _expression(text: str, variables: list[str], owner: str | None = None) -> str:
-    """Operators, quotes and variables as they are written here. With an owner, names are its properties."""
+    """An expression with the operators, quotes and variables of `.gq`. With an owner, names are its properties."""
     text = re.sub(r"(?i)\b(starts|ends)\s+with\b", lambda word: f"{word[1].lower()}_with", text.strip().rstrip(";"))
     counted = owner or (variables[0] if variables else "p")
     text = re.sub(r"(?i)\bcount\s*\(\s*\*\s*\)", f"count(${counted})", text)

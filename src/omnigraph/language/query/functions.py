@@ -1,4 +1,4 @@
-"""The functions of values, by name: what they take, what they give, what they mean. Checks, docs and editors read this table."""
+"""The functions of values, by name: their arguments, their results and their meaning. Checks, docs and editors read this table."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Kind = OneOf["text", "number", "whole", "time", "list", "texts", "digits", "peri
 """What an argument must be. `digits`, and the units `period` (of date_trunc), `calendar` (of date_add) and `clock` (of
 duration) are literals."""
 Gives = OneOf["text", "texts", "whole", "fraction", "number", "time"]
-"""What a call gives; `number` and `time` have the type of the first such argument."""
+"""What a call returns; `number` and `time` have the type of the first such argument."""
 
 MAX_NESTED = 8
-"""How deeply functions may stand inside each other: their SQL may mention an argument more than once."""
+"""How deeply calls may nest: their SQL may mention an argument more than once."""
 MAX_DIGITS = 15
 
 UNITS: dict[str, tuple[str, ...]] = {
@@ -53,7 +53,7 @@ class Function:
     meaning: str
     optional: int = 0
     can_be_null: bool = False
-    """May a call be null though no argument is?"""
+    """Whether a call may be null although no argument is."""
 
 
 FUNCTIONS: dict[str, Function] = {
@@ -61,16 +61,20 @@ FUNCTIONS: dict[str, Function] = {
     for function in (
         Function("lower", ("text",), "text", "lower(text)", "in lower case, letter by letter"),
         Function("upper", ("text",), "text", "upper(text)", "in upper case, letter by letter"),
-        Function("trim", ("text",), "text", "trim(text)", "without spaces, tabs and line ends around it"),
+        Function("trim", ("text",), "text", "trim(text)", "without leading and trailing spaces, tabs and line ends"),
         Function(
-            "replace", ("text", "text", "text"), "text", "replace(text, part, other)", "with every `part` as `other`"
+            "replace",
+            ("text", "text", "text"),
+            "text",
+            "replace(text, part, other)",
+            "with every `part` replaced by `other`",
         ),
         Function(
             "substring",
             ("text", "whole", "whole"),
             "text",
             "substring(text, start, count)",
-            "`count` characters from the one at `start`, the first being 1; all that follow without `count`",
+            "`count` characters from position `start` on, which counts from 1; without `count`, all of them",
             optional=1,
         ),
         Function("length", ("text",), "whole", "length(text)", "the number of characters"),
@@ -79,7 +83,7 @@ FUNCTIONS: dict[str, Function] = {
             ("text", "text"),
             "texts",
             "split(text, separator)",
-            "the list of the parts between separators; null when the separator is empty",
+            "the list of the parts between separators; null if the separator is empty",
             can_be_null=True,
         ),
         Function(
@@ -96,8 +100,17 @@ FUNCTIONS: dict[str, Function] = {
         ),
         Function("floor", ("number",), "number", "floor(number)", "the nearest whole value that is not larger"),
         Function("ceil", ("number",), "number", "ceil(number)", "the nearest whole value that is not smaller"),
-        Function("sqrt", ("number",), "fraction", "sqrt(number)", "the square root; null below 0", can_be_null=True),
-        Function("ln", ("number",), "fraction", "ln(number)", "the natural logarithm; null up to 0", can_be_null=True),
+        Function(
+            "sqrt",
+            ("number",),
+            "fraction",
+            "sqrt(number)",
+            "the square root; null for numbers below 0",
+            can_be_null=True,
+        ),
+        Function(
+            "ln", ("number",), "fraction", "ln(number)", "the natural logarithm; null for 0 and below", can_be_null=True
+        ),
         Function(
             "power",
             ("number", "number"),
@@ -122,7 +135,7 @@ FUNCTIONS: dict[str, Function] = {
             ("time", "whole", "calendar"),
             "time",
             "date_add(time, count, unit)",
-            "this many units later; a month or a year later than a day that the month lacks is its last day",
+            "this many units later; the last day of the month, if that is too short",
         ),
         Function(
             "duration",
@@ -162,9 +175,9 @@ OTHER_NAMES = {
     "group_concat": 'write join(collect(value), ", ")',
     "string_agg": 'write join(collect(value), ", ")',
     "array_agg": "write collect(value)",
-    "stdev": "there is none; compute it of sum(x * x), sum(x) and count(x)",
+    "stdev": "there is none; compute it from sum(x * x), sum(x) and count(x)",
 }
-"""What people call functions elsewhere."""
+"""Names of functions in other languages, with what to write instead."""
 NAMES = (*FUNCTIONS, COALESCE.name)
 
 
@@ -194,7 +207,7 @@ def check_function(checker: ExpressionChecker, call: syntax.FunctionCall) -> pla
 def make_call(
     checker: ExpressionChecker, function: Function, arguments: tuple[plan.Expression, ...], at: Position
 ) -> plan.FunctionCall:
-    """The call of arguments that are what the function takes."""
+    """A call whose arguments are checked already."""
     types = [_type(argument) for argument in arguments]
     nullable = function.can_be_null or any(type_.nullable for type_ in types)
     time = next((type_ for type_ in types if type_.scalar in (Scalar.DATE, Scalar.DATETIME)), None)
@@ -270,7 +283,7 @@ def _argument(checker: ExpressionChecker, function: Function, kind: Kind, writte
 
 
 def _listed(checker: ExpressionChecker, written: syntax.Expr) -> plan.Expression:
-    """A list; the items of one that is written may be any values of one type, null among them."""
+    """A list. The items of a list that is written in the query may be any values of one type, or null."""
     if not isinstance(written, syntax.ListLiteral) or not written.items:
         return checker.check(written)
     items, type_ = common_type(checker, written.items)
@@ -323,7 +336,7 @@ def _coalesce(checker: ExpressionChecker, call: syntax.FunctionCall) -> plan.Fun
 def common_type(
     checker: ExpressionChecker, written: Sequence[syntax.Expr]
 ) -> tuple[tuple[plan.Expression, ...], PropertyType]:
-    """Values that may stand for each other, literals fitted, and the type they share (rule T44)."""
+    """The values, with literals converted, and the type that they share (rule T44)."""
     values = [checker.value(expression) for expression in written]
     fixed: list[plan.Expression] = [value for value in values if not isinstance(value, plan.Constant)]
     stated = fixed or [value for value in values if not (isinstance(value, plan.Constant) and value.value is None)]
@@ -348,7 +361,7 @@ def _fitted(constant: plan.Constant, type_: PropertyType) -> plan.Constant:
 
 
 def common_value_type(types: Sequence[PropertyType]) -> PropertyType | None:
-    """The type that values of several types share: their own, or that of the widest number; None without any."""
+    """The type that values of several types share: the same type, or the widest type of number; None if there is none."""
     shapes = {(type_.scalar, type_.is_list, type_.dimension) for type_ in types}
     if len(shapes) == 1:
         return replace(types[0], nullable=False, enum=())

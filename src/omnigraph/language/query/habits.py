@@ -1,5 +1,5 @@
-"""Habits of other languages (Cypher, SQL, GQL) in a text that is not in the grammar, answered in `.gq` with the user's own
-names."""
+"""Syntax of other languages (Cypher, SQL, GQL) in a text that does not parse, answered with what to write in `.gq`, in the user's
+own names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ARROW = re.compile(r"(\$\w+)\s*(<)?-\s*\[?\s*\$?\w*\s*:\s*(\w+)[^\]$\n]*\]?\s*-
 _QUOTED = re.compile(r"'([^'\n]*)'")
 _BOUND = re.compile(r"\$(\w+)\s*:\s*[A-Z]")
 WINDOW = 1_000
-"""Characters before and after a mistake that are looked at: the time of some patterns grows with the square of a text."""
+"""How many characters before and after a mistake are examined: some patterns take quadratic time."""
 _ELSEWHERE = {
     "LIKE": 'texts are compared with contains, starts_with and ends_with: $p.name contains "part"',
     "ILIKE": 'compare in lower case: lower($p.name) contains "part"',
@@ -30,7 +30,7 @@ _ELSEWHERE = {
 
 
 def habit(text: str, position: int, word: str) -> str | None:
-    """What to write instead, when what stands at the position is a habit of another language."""
+    """What to write instead, if the text at the position is syntax of another language."""
     before, after = text[max(0, position - WINDOW) : position], text[position : position + WINDOW]
     for answer in _ANSWERS:
         if (advice := answer(before, after, word)) is not None:
@@ -39,7 +39,7 @@ def habit(text: str, position: int, word: str) -> str | None:
 
 
 def _variable(before: str, default: str = "p") -> str:
-    """A variable that the text binds before the place."""
+    """A variable that the text binds before the position, or the default."""
     names = _BOUND.findall(before)
     return f"${names[0]}" if names else f"${default}"
 
@@ -57,7 +57,7 @@ def _statement(before: str, after: str, _word: str) -> str | None:
 
 
 def _until_closed(text: str) -> str:
-    """Up to the brace that closes what was open before the text."""
+    """The text up to the brace that closes what was open before it."""
     depth = 0
     for place, character in enumerate(text):
         depth += (character == "{") - (character == "}")

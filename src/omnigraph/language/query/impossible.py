@@ -1,4 +1,4 @@
-"""Conditions that no row can satisfy, seen in a plan alone: contradictory bounds, values, and tests for null."""
+"""Conditions that no row can satisfy, found in a plan alone: contradictory bounds, values, and tests for null."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass
 class _Wanted:
-    """What the conditions say about one column. Bounds are (value, is it excluded?)."""
+    """What the conditions say about one column. A bound is a value and whether it is excluded."""
 
     low: tuple[Any, bool] | None = None
     high: tuple[Any, bool] | None = None
@@ -57,7 +57,7 @@ class _Wanted:
 
 
 def impossible(conditions: Iterable[plan.Expression]) -> Iterator[str]:
-    """Which of the conditions of a pattern can never hold, alone or together: the columns they speak about."""
+    """The columns for which the conditions of a pattern can never hold, alone or together."""
     columns: dict[tuple[str, str], _Wanted] = {}
     for condition in conditions:
         match condition:

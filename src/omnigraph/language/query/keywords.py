@@ -16,5 +16,5 @@ def grammar() -> str:
 
 @cache
 def keywords() -> tuple[str, ...]:
-    """In the order of the grammar."""
+    """The keywords, in the order of the grammar."""
     return tuple(_KEYWORD.findall(grammar()))

@@ -67,7 +67,7 @@ class LintedQuery:
 
 @dataclass(frozen=True)
 class LintReport:
-    """What lint has to say about a text of queries; printed, it is text for people.
+    """What lint found in a text of queries; `print` shows it as readable text.
 
     >>> report = g.lint("query all() { match { $p: Person } return { $p.name } limit 3 }")
     >>> assert (report.status, report.count("error")) == ("ok", 0)
@@ -82,11 +82,11 @@ class LintReport:
 
     @property
     def status(self) -> Literal["ok", "error"]:
-        """ "error" when a query does not compile; advice is no error."""
+        """ "error" if a query does not compile; advice is not an error."""
         return "error" if self.count("error") else "ok"
 
     def count(self, severity: Severity) -> int:
-        """How many findings are so severe."""
+        """How many findings have this severity."""
         return sum(finding.severity == severity for finding in self.findings)
 
     def __str__(self) -> str:
@@ -112,7 +112,7 @@ def lint_queries(text: str, catalog: Catalog, file: str | None = None) -> LintRe
 
 
 class _Linter:
-    """Goes through a file query by query; a broken one does not hide the next."""
+    """Checks a file query by query, so that a broken query does not hide the next one."""
 
     def __init__(self, text: str, catalog: Catalog, file: str | None) -> None:
         self._text = text
@@ -257,7 +257,7 @@ def _mentions(body: syntax.ReadBody) -> dict[str, int]:
 
 
 def _components(pattern: plan.Pattern) -> int:
-    """How many parts of a pattern neither an expansion nor a comparison of two variables connects."""
+    """How many parts a pattern has that no expansion and no comparison of two variables connects."""
     parent = {binding.variable: binding.variable for binding in pattern.bindings}
 
     def root(name: str) -> str:

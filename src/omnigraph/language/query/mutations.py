@@ -48,7 +48,7 @@ class _MutationChecker:
                 return self._delete(statement)
 
     def _entity(self, name: str, at: Position, *, prefer_edge: bool) -> EntityType:
-        """A node type and an edge type may share a name; then `from` and `to` tell which is meant."""
+        """The type of an insert. A node type and an edge type may share a name; then `from` and `to` decide which is meant."""
         catalog = self._checking.catalog
         node, edge = catalog.nodes.get(name), catalog.edges.get(name)
         entity = (edge or node) if prefer_edge else (node or edge)
@@ -62,7 +62,7 @@ class _MutationChecker:
     # ------------------------------------------------------------ insert
 
     def _insert_matches(self, statement: syntax.InsertStatement) -> plan.InsertMatches:
-        """The values that depend on a row become columns of a read, and the insert takes them from there."""
+        """Values that depend on a matched row become columns of a read, from which the insert takes them."""
         scope = Scope(self._checking)
         rows = check_matched(self._name, statement.clauses, scope, self._declared)
         if not rows.pattern.bindings:
@@ -104,7 +104,7 @@ class _MutationChecker:
     def _complete(
         self, values: dict[str, plan.Expression], entity: EntityType, at: Position
     ) -> tuple[tuple[str, plan.Expression], ...]:
-        """The values with defaults filled in, once nothing required is missing."""
+        """The values with defaults filled in. Refuses if a required property is missing."""
         for name, property_ in entity.properties.items():
             if name in values:
                 continue
@@ -119,14 +119,14 @@ class _MutationChecker:
     def _update(self, statement: syntax.UpdateStatement) -> plan.UpdateNodes:
         entity = self._entity(statement.type_name, statement.type_at, prefer_edge=False)
         if isinstance(entity, EdgeType):
-            hint = "delete the edge and insert it again; both can stand in one mutation"
+            hint = "delete the edge and insert it again; one mutation can do both"
             raise self._checking.refuse(
                 "T16", f"{entity.name} is an edge and cannot be updated", statement.type_at, hint
             )
         self._check_assigned(statement.assignments, statement.at)
         for assignment in statement.assignments:
             if assignment.name in entity.key:
-                hint = "delete the node and insert it again; both can stand in one mutation"
+                hint = "delete the node and insert it again; one mutation can do both"
                 message = f"'{assignment.name}' is part of the key of {entity.name} and cannot be updated"
                 raise self._checking.refuse("T39", message, assignment.at, hint)
             if assignment.name == "id":
@@ -162,7 +162,7 @@ class _MutationChecker:
     def _assigned(
         self, assignments: tuple[syntax.Assignment, ...], entity: EntityType, checker: ExpressionChecker
     ) -> dict[str, plan.Expression]:
-        """`checker` knows the row, where there is one: that of an update, or that of an insert's `match`."""
+        """`checker` knows the row, if there is one: that of an update, or of an insert's `match`."""
         targets = self._targets(entity)
         values: dict[str, plan.Expression] = {}
         for assignment in assignments:
@@ -188,5 +188,5 @@ class _MutationChecker:
 
 
 def _embedded(property_: Property, values: Mapping[str, plan.Expression]) -> bool:
-    """A vector made from a text need not be given when the text is."""
+    """A vector that is computed from a text need not be given if the text is."""
     return property_.type.scalar is Scalar.VECTOR and property_.embed is not None and property_.embed.source in values

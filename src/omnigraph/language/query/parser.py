@@ -64,7 +64,7 @@ _TOKEN_WORDS = {
 
 
 def parse_queries(text: str, file: str | None = None) -> syntax.QueryFile:
-    """Parse a whole file. Raises QueryError, rule Q000, with the place."""
+    """Parse a whole file. Raises QueryError, rule Q000, with the position."""
     try:
         return cast(syntax.QueryFile, _parser().parse(text))
     except NoParseError:
@@ -74,7 +74,7 @@ def parse_queries(text: str, file: str | None = None) -> syntax.QueryFile:
 
 
 def ends_early(text: str) -> bool:
-    """Whether the text is right so far, and needs more to be whole queries."""
+    """Whether the text is correct so far but incomplete."""
     try:
         _parser().parse(text)
     except NoParseError:
@@ -88,7 +88,7 @@ def ends_early(text: str) -> bool:
 def refusal(
     rule: str, message: str, at: Position, text: str, file: str | None = None, hint: str | None = None
 ) -> QueryError:
-    """A QueryError that shows the line of the text it speaks about."""
+    """A QueryError that shows the line of the text it is about."""
     lines = text.split("\n")
     source_line = lines[at.line - 1].rstrip("\r") if 0 < at.line <= len(lines) else ""
     return QueryError(message, rule=rule, line=at.line, column=at.column, source_line=source_line, file=file, hint=hint)
@@ -101,7 +101,7 @@ def _parser() -> Parser:
 
 @cache
 def _compiled() -> Lark:
-    """The grammar's compiler, which also says what is wrong with a text."""
+    """The compiled grammar as the compiler's own parser, which can say what is wrong with a text."""
     from lark import Lark
 
     return Lark(grammar(), parser="lalr", maybe_placeholders=False, cache=parser_cache("query"))
@@ -118,7 +118,7 @@ def _mistake(text: str) -> UnexpectedInput:
 
 
 def _kind(error: UnexpectedInput) -> str | None:
-    """Of the token that was not expected; None where there is none."""
+    """The kind of the unexpected token, or None if there is none."""
     from lark import UnexpectedToken
 
     return error.token.type if isinstance(error, UnexpectedToken) else None
@@ -158,7 +158,7 @@ def _expectation(terminals: Any) -> str:
     words = sorted({_TOKEN_WORDS.get(name, f"'{name.lower()}'") for name in terminals})
     soft = [word for word in words if word[1:-1].isidentifier() and word.startswith("'")]
     if len(soft) > 12:
-        # A place that takes any name also takes every soft keyword: listing them would hide the point.
+        # Where any name is allowed, so is every soft keyword: listing them would hide the point.
         words = [word for word in words if word not in soft]
     return "expected " + (words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1])
 
@@ -200,7 +200,7 @@ def _unquoted(token: Token) -> str:
 
 
 def _items(token: Token) -> Iterator[Token]:
-    """The numbers and strings of a list that is one token, each at its place."""
+    """The numbers and strings of a list that is one token, each with its position."""
     line, line_start = token.line, 1 - token.column
     end = 0
     for item in _ITEM.finditer(token):

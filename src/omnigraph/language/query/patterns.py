@@ -16,7 +16,7 @@ from omnigraph.language.query.scope import NodeVariable, Scope
 from omnigraph.values.types import PropertyType, Scalar
 
 MAX_PATH_HOPS = 32
-"""The longest path that is looked for: its SQL has a step for each hop."""
+"""The maximum length of a path: its SQL has a step for each hop."""
 
 
 def check_block(clauses: tuple[syntax.Clause, ...], around: Scope, at: Position) -> plan.Pattern:
@@ -24,7 +24,7 @@ def check_block(clauses: tuple[syntax.Clause, ...], around: Scope, at: Position)
     for clause in clauses:
         if isinstance(clause, syntax.OptionalClause | syntax.UnnestClause):
             word = "optional" if isinstance(clause, syntax.OptionalClause) else "unnest"
-            hint = "write it beside the other clauses of `match`"
+            hint = "write it next to the other clauses of `match`"
             raise around.checking.refuse("T47", f"`{word}` is not allowed inside a block", clause.at, hint)
     scope = Scope(around.checking, parent=around)
     return _correlated(clauses, scope, at)
@@ -44,7 +44,7 @@ def check_pattern(clauses: tuple[syntax.Clause, ...], scope: Scope) -> plan.Patt
 
 
 def _with_names(clauses: tuple[syntax.Clause, ...], scope: Scope) -> list[syntax.Clause]:
-    """Every `$_` gets a name of its own, so that no two of them are the same variable."""
+    """The clauses with a unique name for every `$_`, so that no two of them are the same variable."""
     named: list[syntax.Clause] = []
     for clause in clauses:
         if isinstance(clause, syntax.BindingClause) and clause.variable == "_":
@@ -117,11 +117,11 @@ class _PatternChecker:
         return plan.Unnest(name, items)
 
     def _optional(self, clause: syntax.OptionalClause) -> plan.Pattern:
-        """Checked as a block; its variables are then seen here, where they may be null."""
+        """Checked like a block, but its variables are visible in the pattern around it, where they may be null."""
         inner = Scope(self._checking, parent=self._scope)
         for inside in clause.clauses:
             if isinstance(inside, syntax.OptionalClause | syntax.UnnestClause):
-                hint = "write it beside the other clauses of `match`"
+                hint = "write it next to the other clauses of `match`"
                 raise self._checking.refuse("T47", "an optional block holds plain clauses only", inside.at, hint)
         pattern = _correlated(clause.clauses, inner, clause.at)
         self._scope.nodes |= inner.nodes
@@ -218,12 +218,12 @@ class _PatternChecker:
             value = self._expressions.stored(assignment.value, type_, where=f"'{assignment.name}'")
             return plan.Binary("=", column_ref, value, plan.NULLABLE_BOOL)
         if type_.scalar is Scalar.BLOB:
-            hint = f"ask only whether there is one: ${clause.variable}.{assignment.name} is not null"
+            hint = f"a pattern can only test whether there is one: ${clause.variable}.{assignment.name} is not null"
             raise self._checking.refuse(
                 "T24", f"'{assignment.name}' is a Blob and cannot be matched", assignment.at, hint
             )
         if type_.is_list and isinstance(assignment.value, syntax.ListLiteral):
-            message = f"'{assignment.name}' is a list, and a pattern names one item of it, not a list"
+            message = f"'{assignment.name}' is a list, and a pattern takes one item of it, not a list"
             hint = f"write {{ {assignment.name}: item }}; for several, a condition each: ${clause.variable}.{assignment.name} contains item"
             raise self._checking.refuse("T7", message, assignment.at, hint)
         op: syntax.ComparisonOp = "contains" if type_.is_list else "="
@@ -258,7 +258,7 @@ class _PatternChecker:
         if hops is None or hops.maximum is None or hops.maximum > MAX_PATH_HOPS:
             at = traversal.edge_at if hops is None else hops.at
             hint = f"write along {traversal.edge}{{1,6}}"
-            raise self._checking.refuse("T15", f"a path has an upper end of at most {MAX_PATH_HOPS} hops", at, hint)
+            raise self._checking.refuse("T15", f"a path needs a maximum of at most {MAX_PATH_HOPS} hops", at, hint)
         if clause.weight is not None and hops.minimum != 1:
             raise self._checking.refuse(
                 "T15", "a path of smallest cost starts at one hop", hops.at, f"write {{1,{hops.maximum}}}"
@@ -293,7 +293,7 @@ class _PatternChecker:
         return hops.minimum, maximum
 
     def _direction(self, clause: syntax.TraversalClause, edge: EdgeType) -> plan.Direction:
-        """Outgoing if the ends fit that way, else incoming if they fit that way; unbound ends fit both."""
+        """Outgoing if the types of the ends allow it, otherwise incoming; unbound ends allow both."""
         ways: tuple[tuple[plan.Direction, str, str], ...] = (
             ("both" if clause.undirected else "out", edge.source, edge.target),
             ("in", edge.target, edge.source),
@@ -314,7 +314,8 @@ class _PatternChecker:
         raise self._checking.refuse("T5", f"{edge.name} goes from {edge.source} to {edge.target}{described}", at)
 
     def _narrow(self, name: str, type_: str) -> None:
-        """An end of an edge has the edge's type. A variable from outside keeps its types: the block only tests it."""
+        """Narrow a variable to the type that the edge has at this end. A variable of an outer pattern keeps its types: the block
+        only tests it."""
         if self._scope.owner(name) is None:
             self._scope.nodes[name] = NodeVariable((type_,))
         elif name in self._scope.nodes:
@@ -329,7 +330,7 @@ class _PatternChecker:
     # ------------------------------------------------------------ conditions
 
     def _conditions(self, condition: syntax.Expr) -> list[plan.Expression]:
-        """Conjuncts become filters of their own, which lets each be applied as early as possible."""
+        """Each conjunct becomes a filter, so that it can be applied as early as possible."""
         if isinstance(condition, syntax.Logical) and condition.op == "and":
             return [part for operand in condition.operands for part in self._conditions(operand)]
         return [self._expressions.condition(condition)]

@@ -109,8 +109,8 @@ class ItemRef(Frozen):
 
 
 class Quantified(Frozen):
-    """Does the condition hold for any item of the list, or for all? Three-valued as `or` and `and` over the items; of an
-    empty list no item and every item; null when the list is."""
+    """Whether the condition holds for any item of the list, or for all: three-valued, like `or` and `and` over the items. For an
+    empty list `any` is false and `all` is true; null if the list is null."""
 
     kind: OneOf["any", "all"]
     item: ItemRef
@@ -123,8 +123,8 @@ TextKind = OneOf["search", "match_text", "all_words", "phrase", "fuzzy"]
 
 
 class TextMatch(Frozen):
-    """Does the text match the query's words? `search`, `match_text` (the same): any of them; `all_words`; `phrase`: in
-    this order, one after the other; `fuzzy`: any of them with up to `max_edits` edits."""
+    """Whether the text matches the query's words. `search` and `match_text` (the same): any of them; `all_words`: all; `phrase`:
+    in this order, one after the other; `fuzzy`: any of them with up to `max_edits` edits."""
 
     kind: TextKind
     property: PropertyRef
@@ -135,7 +135,8 @@ class TextMatch(Frozen):
 
 
 class Nearest(Frozen):
-    """Vector distance (smaller is better). `query` is a vector; where a text was written, the one that is made of it (`ReadPlan.texts`)."""
+    """Vector distance (smaller is better). `query` is a vector; if a text was written, the vector computed from it
+    (`ReadPlan.texts`)."""
 
     property: PropertyRef
     query: Expression
@@ -162,9 +163,9 @@ class Rrf(Frozen):
 
 
 class Aggregate(Frozen):
-    """A value of a group of rows; rows in which the operand is null do not count. `collect` gives the values in ascending
-    order. `median` and `percentile` lie between the two nearest values, in proportion. `first` and `last` give the value
-    at the smallest and at the largest `argument`; rows without it do not count, and of several the smallest, or largest,
+    """A value of a group of rows; rows in which the operand is null are ignored. `collect` gives the values in ascending order.
+    `median` and `percentile` interpolate linearly between the two nearest values. `first` and `last` give the value at the
+    smallest and at the largest `argument`; rows in which that is null are ignored, and among equal ones the smallest, or largest,
     value is taken. For `percentile` the argument is a number from 0 to 1.
     """
 
@@ -176,7 +177,7 @@ class Aggregate(Frozen):
 
 
 class Exists(Frozen):
-    """True when the block has at least one match for the outer row. `not { }` is Unary("not", Exists(...))."""
+    """Whether the block has at least one match for the outer row. `not { }` is Unary("not", Exists(...))."""
 
     block: Pattern
     type: PropertyType = BOOL
@@ -214,7 +215,7 @@ Expression = (
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
-    """The expressions directly inside; a block has none (its pattern is another scope)."""
+    """The direct subexpressions; a block has none (its pattern is another scope)."""
     match expression:
         case Unary(_, operand, _):
             return (operand,)
@@ -239,7 +240,7 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """The expression and everything in it, blocks closed."""
+    """The expression and all its subexpressions, without the inside of blocks."""
     stack = [expression]
     while stack:
         current = stack.pop()
@@ -248,7 +249,7 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 
 def is_aggregated(expression: Expression) -> bool:
-    """Is there an aggregate in it?"""
+    """Whether there is an aggregate in it."""
     return any(isinstance(inner, Aggregate) for inner in walk(expression))
 
 
@@ -267,12 +268,12 @@ Direction = OneOf["out", "in", "both"]
 
 
 UNBOUNDED = 2**31 - 1
-"""The largest number of hops of `{m,}`: as many as there are."""
+"""The maximum number of hops of `{m,}`, which means no limit."""
 
 
 class Path(Frozen):
     """One path for each pair of ends: of fewest hops or, with a `weight`, of the smallest sum of that property of its edges,
-    then of fewest hops; of several the one whose ids are the smallest, read from the start. An edge without a weight, or
+    then of fewest hops; among several, the one whose ids are the smallest, compared from the start. An edge without a weight, or
     with a negative one, is not followed. Its columns are `nodes` and `edges` (ids), `length` and `cost`.
     """
 
@@ -302,7 +303,7 @@ class Expansion(Frozen):
 
     @property
     def reads_edges(self) -> bool:
-        """Are the edges themselves wanted, not only the pairs that they connect?"""
+        """Whether the edges themselves are needed, not only the pairs that they connect."""
         return self.edge_variable is not None or self.path is not None
 
 
@@ -316,9 +317,9 @@ class Unnest(Frozen):
 class Pattern(Frozen):
     """Bindings (in order of first mention), expansions (in text order) and filters, all of which must hold.
 
-    `outer` names the variables an inner block takes from outside; they have no binding here. `unnests` multiply the rows by
-    the items of lists. Each of `optionals`, in text order, is a block whose variables are seen here too: for every row
-    there are its matches or, without any, one row in which those variables are null. Filters may mention them.
+    `outer` names the variables that a block takes from the pattern around it; they have no binding here. `unnests` multiply the
+    rows by the items of lists. Each of `optionals`, in text order, is a block whose variables are visible here too: every row is
+    joined with its matches or, if there are none, with one row in which those variables are null. Filters may mention them.
     """
 
     bindings: tuple[Binding, ...]
@@ -335,7 +336,7 @@ ColumnKind = OneOf["string", "bool", "int", "bigint", "float", "date", "datetime
 
 
 class ResultColumn(Frozen):
-    """How tools describe one column of a result.
+    """The description of one column of a result.
 
     >>> assert [(column.name, column.kind) for column in result.columns] == [("name", "string"), ("age", "int")]
     """
@@ -378,8 +379,8 @@ class Union(Frozen):
 
 
 class TextQuery(Frozen):
-    """A text that `nearest` looks for. Whoever runs the plan embeds it, once, and gives the vector as the parameter `name`, which
-    no query can declare."""
+    """A text that `nearest` searches for. It is embedded once, before the plan is run, and its vector is passed as the parameter
+    `name`, which no query can declare."""
 
     name: str
     text: Constant | Parameter
@@ -415,7 +416,7 @@ class ReadPlan(Frozen):
     having: tuple[Expression, ...] = ()
     union: Union | None = None
     texts: tuple[TextQuery, ...] = ()
-    """The texts to embed; those of a union's parts are the union's."""
+    """The texts to embed; a union has those of its parts."""
     description: str | None = None
     instruction: str | None = None
 
@@ -442,7 +443,7 @@ class InsertEdge(Frozen):
 
 
 class InsertMatches(Frozen):
-    """An insert for each row of a read. What its values take of the row are columns of the variable ""."""
+    """An insert for each row of a read. The values refer to the row as columns of the variable ""."""
 
     insert: InsertNode | InsertEdge
     rows: ReadPlan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from omnigraph.language.query import syntax
 
-# How tightly each kind of expression binds; an operand that binds looser than its place needs parentheses.
+# How tightly each kind of expression binds; an operand that binds less tightly than required gets parentheses.
 _OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _UNARY, _PRIMARY = range(8)
 
 _ESCAPED = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
@@ -100,10 +100,9 @@ def _statement(statement: syntax.StatementSyntax) -> str:
 
 
 class _ExpressionText:
-    """Prints expressions and clauses; `sigil` stands before variables.
-
-    Clauses follow each other without a comma. With `beside_clauses` a bare name is put in parentheses, so that it cannot
-    become a call together with the parentheses that start the next clause.
+    """Prints expressions and clauses, with `sigil` before variables. Clauses follow each other without a comma. With
+    `beside_clauses` a bare name is put in parentheses, so that it cannot become a call together with the parentheses that start
+    the next clause.
     """
 
     def __init__(self, sigil: str, *, beside_clauses: bool = False) -> None:

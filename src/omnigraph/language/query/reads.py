@@ -31,7 +31,7 @@ _KINDS: dict[Scalar, plan.ColumnKind] = {
 
 
 def result_column(name: str, expression: plan.Expression) -> plan.ResultColumn:
-    """How tools see a column."""
+    """The description of a column."""
     if isinstance(expression, plan.EntityRef):
         return plan.ResultColumn(name, "object", nullable=expression.is_optional)
     type_ = expression.type
@@ -54,7 +54,7 @@ def check_read(
 def check_matched(
     name: str, clauses: tuple[syntax.Clause, ...], scope: Scope, declared: tuple[plan.DeclaredParameter, ...]
 ) -> plan.ReadPlan:
-    """The `match` of an insert: a row for each match, in the order of ids, without columns so far."""
+    """The `match` of an insert as a read: a row for each match, in the order of ids, with no columns yet."""
     checking = scope.checking
     around, checking.reads = checking.reads, set()
     pattern = check_pattern(clauses, scope)
@@ -77,7 +77,7 @@ def check_matched(
 
 
 def with_columns(rows: plan.ReadPlan, columns: Mapping[str, plan.Expression]) -> plan.ReadPlan:
-    """A read without columns, with these."""
+    """A read without columns, given these columns."""
     projections = tuple(plan.Projection(name, expression) for name, expression in columns.items())
     described = tuple(result_column(projection.name, projection.expression) for projection in projections)
     return replace(rows, projections=projections, columns=described)
@@ -88,7 +88,7 @@ def _is_ranking(expression: plan.Expression) -> bool:
 
 
 def _place_of(expression: syntax.Expr, kind: type[syntax.AggregateCall | syntax.Call]) -> Position:
-    """Where something of this kind is written inside, or the alias behind which it stands."""
+    """The position of a subexpression of this kind, or of the alias that stands for it."""
     inner = [node for node, depth in syntax.walk(expression) if depth > 1 and isinstance(node, kind | syntax.Word)]
     return next((node.at for node in inner if isinstance(node, kind)), inner[0].at)
 
@@ -153,8 +153,7 @@ class _ReadChecker:
         return tuple(projections)
 
     def _refuse_nested(self, expression: plan.Expression, written: syntax.Expr) -> None:
-        """A ranking is a column of its own, and no aggregate stands inside another, whether it was written there or stands
-        behind an alias."""
+        """Refuses a ranking inside an expression, and an aggregate inside another, also if an alias stands for it."""
         if isinstance(expression, plan.Rrf):
             return
         for inside in plan.children(expression):
@@ -175,13 +174,13 @@ class _ReadChecker:
             if plan.is_aggregated(expression):
                 self._check_grouped(expression, projections, item.expression)
             elif not any(isinstance(inner, _ROW_DEPENDENT) for inner in plan.walk(expression)):
-                message = "a column beside an aggregate is a group key, and this one is the same for every row"
+                message = "a column next to an aggregate is a group key, and this one is the same for every row"
                 raise self._checking.refuse("T9", message, item.at, "return a property or a variable, or leave it out")
 
     def _check_grouped(
         self, expression: plan.Expression, projections: tuple[plan.Projection, ...], written: syntax.Expr
     ) -> None:
-        """Outside its aggregates it mentions nothing but the group key."""
+        """Refuses an expression that mentions, outside its aggregates, anything but the group key."""
         keys = [projection.expression for projection in projections if not plan.is_aggregated(projection.expression)]
         stack = [expression]
         while stack:
@@ -226,17 +225,17 @@ class _ReadChecker:
             self._check_key(item, expression, keys)
             if (grouped or self._body.distinct) and expression not in returned:
                 what = "aggregates" if grouped else "`distinct`"
-                message = f"in a query with {what} only returned columns can order the rows"
+                message = f"a query with {what} can be ordered only by its columns"
                 raise self._checking.refuse("T36", message, item.at, "return it, and order by its alias")
             if not grouped and plan.is_aggregated(expression):
-                raise self._checking.refuse("T37", "an aggregate orders only a query that returns one", item.at)
+                raise self._checking.refuse("T37", "an aggregate can order only a query that returns one", item.at)
             keys.append(plan.OrderKey(expression, item.direction == "desc"))
         return tuple(keys)
 
     def _check_key(self, item: syntax.OrderItem, expression: plan.Expression, before: list[plan.OrderKey]) -> None:
         type_ = type_of(expression)
         if type_.scalar is Scalar.BLOB:
-            raise self._checking.refuse("T24", "a Blob cannot order the rows", item.at)
+            raise self._checking.refuse("T24", "rows cannot be ordered by a Blob", item.at)
         if type_.is_list or type_.scalar is Scalar.VECTOR:
             raise self._checking.refuse("T42", f"{type_} has no order", item.at)
         if not _is_ranking(expression):
@@ -257,7 +256,7 @@ class _ReadChecker:
                 raise self._checking.refuse("T17", "ordering by nearest needs a limit", body.order[0].at)
             for item in body.order[1:]:
                 if isinstance(item.expression, syntax.Word):
-                    raise self._checking.refuse("T18", "an alias cannot order together with nearest", item.at)
+                    raise self._checking.refuse("T18", "an alias cannot be an order key next to nearest", item.at)
         if isinstance(first, plan.Rrf) and body.limit is None:
             raise self._checking.refuse("T21", "ordering by rrf needs a limit", body.order[0].at)
         for returned, projection in zip(body.items, projections, strict=True):

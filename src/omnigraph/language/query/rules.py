@@ -14,7 +14,7 @@ RULES: dict[str, str] = {
     "T6": "an unbound variable, an unknown name, or a property the entity does not have, in an expression",
     "T7": "operands that cannot be compared, or a condition that is not true or false",
     "T8": "an aggregate over a type that it does not support",
-    "T9": "a block that mentions no outer variable; or a column beside an aggregate that depends on no property and no variable",
+    "T9": "a block that mentions no outer variable; or a column next to an aggregate that depends on no property and no variable",
     "T10": "mutation: unknown type, or nothing assigned",
     "T11": "mutation: unknown property, or a Blob in a condition",
     "T12": "insert: a required property, `from` or `to` is missing",

@@ -1,4 +1,4 @@
-"""Who is known where: parameters, the variables of a pattern, and what an inner block sees of them."""
+"""Scopes: parameters, the variables of a pattern, and which of them a block sees."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Checking:
     parameters: Mapping[str, PropertyType]
     reads: set[str] = field(default_factory=set)
     texts: dict[tuple[plan.Constant | plan.Parameter, int, str | None], plan.TextQuery] = field(default_factory=dict)
-    """What `nearest` looks for, each text once."""
+    """The texts that `nearest` searches for, each once."""
     anonymous: int = 0
 
     def refuse(self, rule: str, message: str, at: Position, hint: str | None = None) -> QueryError:
@@ -64,16 +64,16 @@ class Scope:
     items: dict[str, PropertyType] = field(default_factory=dict)
     """Variables that stand for an item of a list."""
     unnested: dict[str, PropertyType] = field(default_factory=dict)
-    """Variables that stand for an item in each row."""
+    """Variables of `unnest`: an item of a list in each row."""
     paths: set[str] = field(default_factory=set)
     """Variables that stand for a path."""
     optional: set[str] = field(default_factory=set)
     """Nodes and edges that an `optional` block binds: null where it has no match."""
     anonymous: set[str] = field(default_factory=set)
-    """Names given to `$_`; they bind, but nobody can refer to them."""
+    """Names given to `$_`: they are bound, but cannot be referred to."""
 
     def owner(self, name: str) -> Scope | None:
-        """The scope that binds a variable. Each block on the way there takes it from outside."""
+        """The scope that binds a variable, which is added to `outer` of every block in between."""
         scope: Scope | None = self
         passed: list[Scope] = []
         while scope is not None:
@@ -86,7 +86,7 @@ class Scope:
         return None
 
     def item(self, name: str) -> PropertyType | None:
-        """The type of a variable that stands for an item of a list, here or around."""
+        """The type of a variable that stands for an item of a list, in this scope or an outer one."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.items:
@@ -126,5 +126,5 @@ def type_of(expression: plan.Expression) -> PropertyType:
 
 
 def is_plain(type_: PropertyType) -> bool:
-    """A single value that compares: no list, no vector, no Blob."""
+    """Whether it is a single value that can be compared: not a list, a vector or a Blob."""
     return not type_.is_list and type_.scalar not in (Scalar.VECTOR, Scalar.BLOB)

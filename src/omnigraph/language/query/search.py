@@ -119,7 +119,7 @@ def _max_edits(checker: ExpressionChecker, call: syntax.Call) -> plan.Expression
 
 
 def _language(checker: ExpressionChecker, call: syntax.Call, property_: plan.PropertyRef) -> Language:
-    """The language of the property. Types of one interface may choose differently; their words do not compare."""
+    """The language of the property. Refuses if the types of an interface declare different ones: their words cannot be compared."""
     languages = _of_types(checker, property_, lambda declared: declared.language)
     if len(languages) > 1:
         named = ", ".join(f"{name} has {language}" for language, name in sorted(languages.items()))
@@ -129,7 +129,7 @@ def _language(checker: ExpressionChecker, call: syntax.Call, property_: plan.Pro
 
 
 def _of_types(checker: ExpressionChecker, property_: plan.PropertyRef, read: Callable[[Property], T]) -> dict[T, str]:
-    """What the types of the property's variable declare, each with a type that does."""
+    """The declared values among the types of the property's variable, each with a type that declares it."""
     variable = checker.scope.node(property_.variable)
     assert variable is not None, "the property of a node was checked"
     nodes = checker.checking.catalog.nodes
@@ -158,7 +158,7 @@ def _nearest(checker: ExpressionChecker, call: syntax.Call) -> plan.Nearest:
         if query.type.dimension is not None:
             message = f"{property_.type} is compared with {query.type}: the dimensions differ"
             raise _wrong(checker, call, message, call.arguments[1].at)
-    raise _wrong(checker, call, f"nearest looks for {wanted}, a list of numbers or a text", call.arguments[1].at)
+    raise _wrong(checker, call, f"nearest searches for {wanted}, a list of numbers or a text", call.arguments[1].at)
 
 
 def _embedded(
@@ -167,12 +167,12 @@ def _embedded(
     property_: plan.PropertyRef,
     text: plan.Constant | plan.Parameter,
 ) -> plan.Parameter:
-    """The vector of a text, which whoever runs the query gives as a parameter."""
+    """The vector of a text, as a parameter that is filled in before the query is run."""
     models: dict[str | None, str] = {}
     for embed, owner in _of_types(checker, property_, lambda declared: declared.embed).items():
         if embed is None:
-            message = f"nearest is given a text, and {owner}.{property_.column} is not made of texts"
-            hint = f'pass a {property_.type}, or declare it with @embed("property"), which says what it is made of'
+            message = f"nearest is given a text, but {owner}.{property_.column} is not computed from a text"
+            hint = f'pass a {property_.type}, or declare the property with @embed("source")'
             raise checker.checking.refuse("T15", message, call.arguments[1].at, hint)
         models[embed.model] = owner
     if len(models) > 1:
@@ -192,7 +192,8 @@ def _embedded(
 
 
 def _metric(checker: ExpressionChecker, call: syntax.Call, property_: plan.PropertyRef) -> Metric:
-    """The metric of the property. Types of one interface may choose differently; their distances do not compare."""
+    """The metric of the property. Refuses if the types of an interface declare different ones: their distances cannot be
+    compared."""
     metrics = _of_types(checker, property_, lambda declared: declared.metric)
     if len(metrics) > 1:
         named = ", ".join(f"{name} has {metric}" for metric, name in sorted(metrics.items()))
@@ -206,14 +207,14 @@ def _rrf(checker: ExpressionChecker, call: syntax.Call) -> plan.Rrf:
     for argument in call.arguments[:2]:
         arm = checker.check(argument) if isinstance(argument, syntax.Call) else None
         if not isinstance(arm, plan.Nearest | plan.Bm25):
-            raise _wrong(checker, call, "rrf fuses nearest(…) and bm25(…)", argument.at)
+            raise _wrong(checker, call, "the arguments of rrf are nearest(…) and bm25(…)", argument.at)
         arms.append(arm)
     k: plan.Expression = plan.Constant(_DEFAULT_RRF_K, PropertyType(Scalar.I64))
     if len(call.arguments) == 3:
         k = checker.check(call.arguments[2])
         is_number = isinstance(k, plan.Constant | plan.Parameter) and k.type.scalar.is_numeric and not k.type.is_list
         if not is_number or (isinstance(k, plan.Constant) and isinstance(k.value, int | float) and k.value <= 0):
-            raise _wrong(checker, call, "k is a number above zero", call.arguments[2].at)
+            raise _wrong(checker, call, "k must be a number above zero", call.arguments[2].at)
     if arms[0].property.variable != arms[1].property.variable:
-        raise _wrong(checker, call, "both rankings of rrf rank the same variable", call.arguments[1].at)
+        raise _wrong(checker, call, "both rankings of rrf must rank the same variable", call.arguments[1].at)
     return plan.Rrf(arms[0], arms[1], k)

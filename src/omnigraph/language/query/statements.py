@@ -1,4 +1,4 @@
-"""What is typed at a shell: whole queries, or the body of one without its `query name() { }`."""
+"""What users type at a shell: whole queries, or the body of one without its `query name() { }`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Kind: TypeAlias = Literal["read", "mutation"]
 
 @dataclass(frozen=True)
 class Statement:
-    """One query to run: `text` holds it under `name`. Lines of the text come `lines_before` after those that were typed."""
+    """One query to run, which `text` has under `name`. `lines_before` is the number of lines that were put before what was typed."""
 
     text: str
     name: str
@@ -29,7 +29,7 @@ class Statement:
 
 
 def statements(typed: str) -> list[Statement]:
-    """The queries of a text, in its order. QueryError, with the place in what was typed, when it is none."""
+    """The queries of a text, in order. QueryError, with the position in what was typed, if it does not parse."""
     text, lines_before = _as_queries(typed)
     try:
         parsed = parse_queries(text)
@@ -47,20 +47,20 @@ def statements(typed: str) -> list[Statement]:
 
 
 def moved(error: QueryError, lines_before: int) -> QueryError:
-    """The error with its place in what was typed."""
+    """The error with its position in what was typed."""
     if error.line > lines_before:
         error.line -= lines_before
     return error
 
 
 def is_unfinished(typed: str) -> bool:
-    """Whether more has to be typed before this can run. Text that no more could make right is not unfinished: it is wrong."""
+    """Whether more has to be typed before this can run. A text that no continuation can make valid is wrong, not unfinished."""
     text, lines_before = _as_queries(typed)
     if not lines_before:
         return ends_early(text)
     if not ends_early(_OPENING + typed):
         return False
-    # A body could go on after it is whole: on one line it does not; on several, an empty line or a semicolon ends it.
+    # A complete body could still continue: on one line it does not; on several, an empty line or a semicolon ends it.
     return not _parses(text) or ("\n" in typed.strip() and not _is_ended(typed))
 
 

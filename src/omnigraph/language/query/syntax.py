@@ -84,7 +84,7 @@ class Arithmetic(Frozen):
 
 
 class Comparison(Frozen):
-    """`at` is the place of the operator."""
+    """`at` is the position of the operator."""
 
     op: ComparisonOp
     left: Expr
@@ -298,13 +298,13 @@ class ReadBody(Frozen):
     limit: Literal | Variable | None
     offset: Literal | Variable | None
     others: tuple[ReadBody, ...] = ()
-    """The parts after the first of a union; order and cut are those of the whole, and stand in the first."""
+    """The parts of a union after the first. Order, limit and offset of the whole are in the first part."""
     keeps_all: bool = False
     """`union all`: equal rows stay."""
 
 
 class InsertStatement(Frozen):
-    """`clauses` are those of its `match`; none: it inserts once."""
+    """`clauses` are those of its `match`; without any, it inserts once."""
 
     type_name: str
     assignments: tuple[Assignment, ...]
@@ -383,7 +383,7 @@ _PARTS: dict[type, tuple[str, ...]] = {
 
 
 def children(node: Node) -> list[Node]:
-    """The nodes directly below one, in text order."""
+    """The direct children of a node, in text order."""
     nodes: list[Node] = []
     for part in _PARTS.get(type(node), ()):
         value = getattr(node, part)
@@ -395,7 +395,7 @@ def children(node: Node) -> list[Node]:
 
 
 def walk(node: Node) -> Iterator[tuple[Node, int]]:
-    """Every node below and including one, with its depth, parents first. Does not use the interpreter's stack."""
+    """A node and all its descendants, with their depths, parents first. Not recursive."""
     stack: list[tuple[Node, int]] = [(node, 1)]
     while stack:
         current, depth = stack.pop()

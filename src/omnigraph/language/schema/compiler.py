@@ -35,7 +35,7 @@ def compile_schema(
     previous: Catalog | None = None,
     new_table_id: Callable[[str], str] | None = None,
 ) -> Catalog:
-    """The catalog a schema text means. Raises SchemaError, and nothing else, at the first thing that is wrong.
+    """The catalog of a schema text. Raises SchemaError, and nothing else, for the first mistake.
 
     With `previous`, types and properties keep their ids, tables and columns, by name or by `@rename_from`. `new_table_id`
     names the tables of a first schema from their table keys; without it, and for types that a later schema adds, the name is
@@ -142,7 +142,7 @@ class _Compilation:
         return draft
 
     def _check_case(self, draft: TypeDraft) -> None:
-        """SQL engines find columns whatever the case, the stored ones included."""
+        """Refuses names that differ only in case from another, or from `id`, `src` or `dst`: SQL engines ignore case."""
         folded = {"id": "id", "src": "src", "dst": "dst"}
         for name, property in draft.properties.items():
             other = folded.setdefault(name.lower(), name)
@@ -165,7 +165,8 @@ class _Compilation:
         return properties
 
     def _implement(self, draft: TypeDraft, used: NameSyntax) -> None:
-        """Copies what the interface declares and the node does not; records which interfaces declare a property."""
+        """Copies the properties that the interface declares and the node does not, and records which interfaces declare a
+        property."""
         interface = self.interface_drafts.get(used.name)
         if interface is None:
             advice = did_you_mean(used.name, list(self.interfaces), f"declare `interface {used.name} {{ ... }}`")

@@ -1,4 +1,4 @@
-"""Body constraints of a type, and everything that needs all of its properties at once."""
+"""Body constraints of a type, and all checks that need all of its properties at once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def compile_constraints(draft: TypeDraft, members: Sequence[MemberSyntax], sourc
 
 
 def did_you_mean(name: str, known: Sequence[str], otherwise: str) -> str:
-    """Advice for an unknown name: the nearest known one, or else a general sentence."""
+    """Advice for an unknown name: the closest known one, or else a general sentence."""
     near = difflib.get_close_matches(name, known, 1)
     return f"did you mean '{near[0]}'?" if near else otherwise
 

@@ -1,5 +1,5 @@
-"""What a schema declares, with everything that it names named by its stable id: two schemas of one graph can be compared
-and merged value by value, whatever was renamed. `to_catalog` leads back."""
+"""The declarations of a schema with stable ids in place of names, so that two schemas of one graph can be compared and merged
+value by value, whatever was renamed. `to_catalog` is the reverse."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from omnigraph.language.schema.syntax import DeclarationKind
 from omnigraph.values.types import PropertyType
 
 Values = Mapping[str, Any]
-"""What a type or a property is declared to be, by the words that a message uses."""
+"""The declared values of a type or a property, by the words that messages use for them."""
 
 Member = int | str
 """A property by its id, or an end of an edge by its column."""
 
 ConstraintGroup = tuple[ConstraintKind, tuple[Member, ...]]
-"""The kind of some constraints and what they are about. A type has one key at most, whatever it is about."""
+"""The kind of a constraint and its members. A type has at most one key, so the members of a key are not part of it."""
 
 
 @dataclass(frozen=True)
 class Declared:
-    """One type. `constraints` are the bounds and patterns of each group; of a key, its members in order."""
+    """One type. `constraints` are the bounds and patterns of each group; for a key, its members in order."""
 
     kind: DeclarationKind
     values: Values
@@ -44,7 +44,7 @@ class Declared:
     properties: Mapping[int, Values]
 
     def about(self, property_id: int) -> tuple[Values, Mapping[ConstraintGroup, Any]]:
-        """All that is said of a property."""
+        """Everything that is declared about a property."""
         said = {group: value for group, value in self.constraints.items() if property_id in _members(group, value)}
         return self.properties[property_id], said
 
@@ -123,7 +123,7 @@ def _constraints(type: AnyType) -> dict[ConstraintGroup, Any]:
 def to_catalog(
     types: Mapping[int, Declared], next_id: int, retired: Iterable[int], hard_dropped: Iterable[int]
 ) -> Catalog:
-    """The catalog of these declarations, as far as they say it: what nodes take over from interfaces is left to a compiler."""
+    """The catalog of these declarations, without what nodes inherit from interfaces: the compiler adds that."""
     names = {id: str(declared.values["name"]) for id, declared in types.items()}
     interfaces: dict[str, InterfaceType] = {}
     nodes: dict[str, NodeType] = {}
@@ -167,7 +167,7 @@ def _property(id: int, values: Values, owner: Declared) -> Property:
     scalar, is_list, dimension = values["type"]
     embedding = values["embedding"]
     type = PropertyType(scalar, values["nullability"], is_list, tuple(sorted(values["words"])), dimension)
-    # Rows are written to the first column; of all others at most one has a value.
+    # Rows are written to the first column; at most one of the others has a value.
     columns = tuple(sorted(values["columns"], key=lambda column: column.type != stored_type(type)))
     is_as_ever = columns == (StoredColumn(values["name"], stored_type(type)),)
     return Property(

@@ -11,7 +11,7 @@ from omnigraph.language.schema.syntax import DeclarationKind, NameSyntax
 
 @dataclass(frozen=True)
 class PropertyDraft:
-    """`property.id` is 0 until ids are given. `constraints` are what its own annotations say."""
+    """`property.id` is 0 until ids are given. `constraints` are those of its own annotations."""
 
     property: Property
     place: Position

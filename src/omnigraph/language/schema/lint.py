@@ -1,4 +1,4 @@
-"""Schemas that compile and still look wrong: findings with stable codes, none of which stops anything."""
+"""Lint of schemas that compile and still look wrong: findings with stable codes, none of which is an error."""
 
 from __future__ import annotations
 
@@ -46,9 +46,8 @@ class SchemaFinding:
 
 
 def lint_schema(text: str, file: str | None = None, *, is_first: bool = False) -> tuple[SchemaFinding, ...]:
-    """What looks wrong in a schema text, in the order of the text. `is_first`: no earlier schema of the graph exists.
-
-    Raises SchemaError when the text does not parse.
+    """What looks wrong in a schema text, in the order of the text. `is_first` says that the graph has no earlier schema. Raises
+    SchemaError if the text does not parse.
     """
     findings = [
         finding for declaration in parse_schema(text, file).declarations for finding in _lint(declaration, is_first)

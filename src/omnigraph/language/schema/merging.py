@@ -1,9 +1,9 @@
 """The three-way merge of schemas: what both branches declare, by stable ids, or the contradictions between them.
 
 A declaration that one branch changed is taken from it; what both changed is merged value by value. Sets (the words of an enum,
-implemented interfaces, annotations) take what either branch added and lose what either removed. What one branch dropped is gone,
-unless the other changed it, or gave it values meanwhile. Several bases, where merges crossed: a branch kept what one of them
-has. A pure function of catalogs.
+implemented interfaces, annotations) gain what either branch added and lose what either removed. What one branch dropped is
+dropped, unless the other changed it or gave it values meanwhile. If there are several bases, because merges crossed, a branch has
+kept a value if one of them has it. A pure function of catalogs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from omnigraph.values.types import WIDER_SCALARS
 
 Side = Literal["ours", "theirs"]
 Strategy = Literal["fail", "ours", "theirs"]
-"""Who wins where both branches changed the same thing differently: nobody (a conflict), the target, or the source."""
+"""Which branch wins where both changed the same thing differently: neither (a conflict), the target, or the source."""
 
 SchemaConflictKind = Literal["divergent_change", "drop_vs_change", "drop_vs_values", "name_clash", "broken_schema"]
 
@@ -34,7 +34,7 @@ HasNewValues = Callable[[Side, int, int | None], bool]
 
 _SETS = frozenset({"interfaces", "annotations"})
 _NO_STRATEGY = frozenset({"type", "ends", "@key"})
-"""What one branch stored does not always fit the other's declaration."""
+"""Values that no strategy decides: what one branch stored may not fit the other's declaration."""
 _MISSING: Any = object()
 
 
@@ -55,8 +55,8 @@ class SchemaLine:
 
 @dataclass(frozen=True)
 class SchemaConflict:
-    """One declaration that two branches changed in contradicting ways. `ours` is what the target's schema says, `theirs` what the
-    source's says; None where it no longer says anything.
+    """One declaration that two branches changed in contradicting ways. `ours` is the line of the target's schema, `theirs` that
+    of the source's; None if it has no such declaration any more.
 
     >>> conflict = og.SchemaConflict("divergent_change", "node:Person.age", "both changed it", statement, None)
     >>> assert conflict.to_json()["ours"] == {"text": "age: I32?", "line": 2}
@@ -69,7 +69,7 @@ class SchemaConflict:
     ours: SchemaLine | None = None
     theirs: SchemaLine | None = None
     is_settled_by_strategy: bool = False
-    """Whether a strategy decides it; not where entities of one branch may not fit what the other declares."""
+    """Whether a strategy decides it. Not if entities of one branch may not fit the other's declaration."""
 
     def to_json(self) -> dict[str, object]:
         """{kind, entity, message, ours?, theirs?}, the last two as {text, line}."""
@@ -94,7 +94,7 @@ def merge_schemas(
     strategy: Strategy = "fail",
     has_new_values: HasNewValues = lambda _side, _type, _property: False,
 ) -> SchemaMerge:
-    """One of the two catalogs where the other adds nothing to it; else a new one, whose text is printed again."""
+    """Merge two schemas: one of the two catalogs if the other adds nothing to it, otherwise a new one with printed text."""
     for side, other in ((ours, theirs), (theirs, ours)):
         if any(base.hash == side.hash for base in bases) and not _loses(side, other):
             return SchemaMerge(other)
@@ -102,7 +102,7 @@ def merge_schemas(
 
 
 def _loses(kept: Catalog, other: Catalog) -> bool:
-    """Whether the other schema lacks something that this one has, to which somebody may have given values, or had."""
+    """Whether the other schema lacks something of this one that may have values, or records fewer drops."""
     others = other.by_id
     return not (
         ids_of(kept) <= ids_of(other)
@@ -113,12 +113,12 @@ def _loses(kept: Catalog, other: Catalog) -> bool:
 
 
 def _narrows(kept: EntityType, other: EntityType) -> bool:
-    """Whether some values of a type may not fit what the other schema declares."""
+    """Whether some values of a type may not fit the other schema's declaration."""
     return wider_entity(kept, other) is not other
 
 
 def _holds(wide: Any, narrow: Any) -> bool:
-    """Whether every value of a type (scalar, is it a list, dimension) is one of another."""
+    """Whether every value of `narrow` is one of `wide`; both are (scalar, is_list, dimension)."""
     (scalar, is_list, _), (own_scalar, own_is_list, _) = wide, narrow
     return (scalar is own_scalar or scalar in WIDER_SCALARS.get(own_scalar, ())) and (is_list or not own_is_list)
 
@@ -139,7 +139,7 @@ class _Merge:
         self.has_new_values = has_new_values
         self.conflicts: list[SchemaConflict] = []
         self.divergences: dict[_Where, list[str]] = {}
-        """What the branches declare with other values, and which ones."""
+        """What the branches declare differently, and the names of the values that differ."""
 
     def run(self) -> SchemaMerge:
         types: dict[int, Declared] = {}
@@ -150,7 +150,7 @@ class _Merge:
         types = dict(sorted(types.items(), key=lambda item: ("interface", "node", "edge").index(item[1].kind)))
         for where, names in self.divergences.items():
             did = "changed" if where.had_base else "added"
-            message = f"both branches {did} {self._entity(where)}, with another {' and '.join(names)}"
+            message = f"both branches {did} {self._entity(where)}, with a different {' and '.join(names)}"
             self._conflict("divergent_change", where, message, is_settled=not _NO_STRATEGY & set(names))
         self._check_names(types)
         self._check_uses(types)
@@ -197,7 +197,7 @@ class _Merge:
     def _one_sided(
         self, id: int, bases: Sequence[Declared], ours: Declared | None, theirs: Declared | None
     ) -> Declared | None:
-        """A type that one branch alone has: it added it, or the other dropped it."""
+        """A type that only one branch has: it added it, or the other dropped it."""
         holder: Side = "ours" if ours is not None else "theirs"
         declared = ours or theirs
         assert declared is not None, "one of the branches has it"
@@ -205,7 +205,8 @@ class _Merge:
         return declared if is_kept else None
 
     def _is_kept(self, where: _Where, holder: Side, *, is_changed: bool) -> bool:
-        """Whether what one branch alone has stays. A change of it, or new values, contradict the other's drop."""
+        """Whether something that only one branch has is kept. If that branch changed it or gave it new values, this conflicts
+        with the other's drop."""
         id = where.type_id if where.property_id is None else where.property_id
         is_hard = id in self.catalogs["theirs" if holder == "ours" else "ours"].hard_dropped
         if not where.had_base and not is_hard:
@@ -260,7 +261,7 @@ class _Merge:
     def _constraint(
         self, type_id: int, group: ConstraintGroup, bases: Sequence[Declared], ours: Declared, theirs: Declared
     ) -> Any:
-        """A constraint goes with its properties: where one branch dropped one of them, it is the other's."""
+        """A constraint is dropped with its properties: if one branch dropped one of these, the other branch's constraint is used."""
         for side, other in ((ours, theirs), (theirs, ours)):
             if any(isinstance(field, int) and field not in side.properties for field in group[1]):
                 return other.constraints.get(group, _MISSING)
@@ -285,7 +286,7 @@ class _Merge:
             if merged or name != "words":
                 return merged
         if name == "table" and ours != theirs:
-            return ours  # Both added the type, with other columns: rows of theirs are rewritten.
+            return ours  # Both added the type, with different columns: their rows are rewritten.
         if name == "type" and ours != theirs:
             return self._type_of_values(where, bases, ours, theirs)
         if name == "columns":
@@ -293,7 +294,8 @@ class _Merge:
         return self._picked(where, name, bases, ours, theirs)
 
     def _type_of_values(self, where: _Where, bases: Sequence[Any], ours: Any, theirs: Any) -> Any:
-        """A type gets wider. One that was made narrower again, by a reset or a revert, may not hold what the other side has."""
+        """The type of a property. Types only become wider; one that a reset or a revert made narrower again may not fit the other
+        side's values."""
         picked = self._picked(where, "type", bases, ours, theirs)
         is_decided = "type" not in self.divergences.get(where, ())
         if is_decided and not all(_holds(picked, side) for side in (ours, theirs)):
@@ -316,7 +318,7 @@ class _Merge:
     # ------------------------------------------------------------ the whole
 
     def _check_names(self, types: Mapping[int, Declared]) -> None:
-        """No two types of a kind, and no two properties of a type, have one name: a strategy cannot choose between them."""
+        """Finds types of a kind, and properties of a type, with the same name: a strategy cannot choose between them."""
         self._check_unique(
             (_Where(id, None), _namespace(type.kind), str(type.values["name"])) for id, type in types.items()
         )
@@ -329,7 +331,7 @@ class _Merge:
     def _check_unique(self, names: Iterator[tuple[_Where, str, str]]) -> None:
         seen: dict[tuple[str, str], _Where] = {}
         for where, space, name in names:
-            # Edges are named whatever the case in queries, properties in SQL.
+            # Case is ignored for edges in queries, and for properties in SQL.
             key = (space, name if space == "type" else name.lower())
             first = seen.setdefault(key, where)
             if first is not where:
@@ -339,7 +341,7 @@ class _Merge:
                 self.conflicts.append(SchemaConflict("name_clash", entity, message, ours, theirs))
 
     def _check_uses(self, types: Mapping[int, Declared]) -> None:
-        """A type that one branch dropped is not used by what the other declares."""
+        """Finds types that one branch dropped and the other still uses."""
         for id, type in types.items():
             for used in (*type.values.get("ends", ()), *type.values.get("interfaces", ())):
                 if used not in types:
@@ -354,7 +356,7 @@ class _Merge:
         self.conflicts.append(SchemaConflict(kind, self._entity(where), message, ours, theirs, is_settled))
 
     def _entity(self, where: _Where) -> str:
-        """As ours calls it, if ours has it."""
+        """Its name in ours if ours has it, otherwise in theirs or in a base."""
         for types in (*self.sides.values(), *self.bases):
             declared = types.get(where.type_id)
             if declared is not None and (where.property_id is None or where.property_id in declared.properties):
@@ -371,7 +373,7 @@ class _Merge:
 
 @dataclass(frozen=True)
 class _Where:
-    """What is merged: a type, one of its properties, or some of its constraints."""
+    """What is merged: a type, one of its properties, or a group of its constraints."""
 
     type_id: int
     property_id: int | None
@@ -384,13 +386,13 @@ def _namespace(kind: str) -> str:
 
 
 def _merged_sets(bases: Sequence[frozenset[Any]], ours: frozenset[Any], theirs: frozenset[Any]) -> frozenset[Any]:
-    """With what either added and without what either removed."""
+    """The set with what either side added and without what either removed."""
     base: frozenset[Any] = frozenset().union(*bases)
     return (ours & theirs) | ((ours | theirs) - base)
 
 
 def _statement(source: str, declared: Declared, where: _Where) -> SchemaLine | None:
-    """The line of a schema's text that declares something; for what comes from an interface, that of the type."""
+    """The line of a schema's text that declares something; for an inherited property, that of the type."""
     for declaration in parse_schema(source).declarations:
         kind = type(declaration).__name__.removesuffix("Syntax").lower()
         if (kind, declaration.name) != (declared.kind, declared.values["name"]):

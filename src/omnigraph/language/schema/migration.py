@@ -1,4 +1,4 @@
-"""Old catalog + new schema text -> an ordered plan of typed steps. Nothing is applied here, and no rows are looked at.
+"""Old catalog + new schema text -> an ordered plan of typed steps. Nothing is applied here, and no rows are read.
 
 Types and properties are compared by their stable ids, so a rename is a rename and everything else is compared as usual.
 """
@@ -63,7 +63,7 @@ class MigrationPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is to be done."""
+        """Whether there is nothing to do."""
         return not self.steps
 
     def __repr__(self) -> str:
@@ -84,7 +84,7 @@ def plan_migration(
     *,
     allow_data_loss: bool = False,
 ) -> MigrationPlan:
-    """What it takes to go from a catalog to a new schema text. Raises SchemaError when the text does not compile.
+    """The steps from a catalog to a new schema text. Raises SchemaError if the text does not compile.
 
     Drops are soft unless `allow_data_loss` makes every drop hard.
     """
@@ -95,8 +95,8 @@ def plan_migration(
 
 
 def compare_catalogs(old: Catalog, new: Catalog, *, may_round: bool = False) -> tuple[MigrationStep, ...]:
-    """The steps between two catalogs of one graph, in the order in which they apply. Where numbers may be rounded, nobody looks at
-    them."""
+    """The steps between two catalogs of one graph, in the order in which they apply. `may_round` skips the check of numbers that
+    would be rounded."""
     steps: list[MigrationStep] = []
     old_types, new_types = _types(old), _types(new)
     for id, (kind, declared) in new_types.items():
@@ -166,7 +166,7 @@ class _TypeChange:
         return UnsupportedChange(entity=entity, reason=reason, code=code, advice=advice)
 
     def _on_rows(self, effect: Effect) -> Effect:
-        """An interface has no rows: what happens to them is said by the node types that implement it."""
+        """The effect on rows. An interface has none: the steps of the implementing node types have the effects."""
         return "metadata" if self.kind == "interface" else effect
 
     # ------------------------------------------------------------ the type itself
@@ -190,7 +190,7 @@ class _TypeChange:
             )
 
     def _interface_steps(self, before: NodeType, after: NodeType) -> Iterator[MigrationStep]:
-        """The properties that come with an interface, or go with it, have steps of their own."""
+        """Interfaces that are added or removed. Their properties have separate steps."""
         old = {self.old.interfaces[name].id: name for name in before.implements}
         new = {self.new.interfaces[name].id: name for name in after.implements}
         self.links_changed = old.keys() != new.keys()
@@ -208,7 +208,7 @@ class _TypeChange:
             yield self._refuse(
                 f"the edges of '{self.name}' join {before.source} and {before.target}, and cannot join other types",
                 "OG-ED-101",
-                advice="declare another edge type beside it, which moves no edge; or one in its place, and move the edges "
+                advice="declare another edge type, which moves no edge; or replace this one, and move the edges "
                 "with --with: insert New { from: $a.id, to: $b.id } match { $a $e:old $b }",
             )
         if (before.min_out, before.max_out) != (after.min_out, after.max_out):
@@ -279,7 +279,7 @@ class _TypeChange:
         return (property.embed.source if source is None else source.id, property.embed.model)
 
     def _declaration(self, property: Property, catalog: Catalog) -> tuple[bool, list[int]]:
-        """Where it is declared: in the type itself, in which interfaces."""
+        """Where it is declared: in the type itself, or in which interfaces."""
         return property.declared_directly, sorted(catalog.interfaces[name].id for name in property.interfaces)
 
     def _type_change(self, old: Property, property: Property) -> Iterator[MigrationStep]:
@@ -294,7 +294,7 @@ class _TypeChange:
             yield self._relaxed(old, where)
 
     def _relaxed(self, old: Property, where: dict[str, Any]) -> MigrationStep:
-        """Where one value stands for all older rows, a null may come only when none of them is left."""
+        """If older rows take their value from `fill`, the property can be nullable only once none of them is left."""
         if old.fill is None:
             return RelaxProperty(**where)
         return RelaxProperty(**where, effect="validate", code="OG-MF-110")
@@ -323,7 +323,7 @@ class _TypeChange:
         )
 
     def _enum_change(self, before: PropertyType, after: PropertyType, where: dict[str, Any]) -> MigrationStep:
-        """Between texts and words of a list; no words allow every text."""
+        """A change between String and enum, or of the words of an enum. No words means any text."""
         added = tuple(value for value in after.enum if value not in before.enum) if before.enum else ()
         removed = tuple(value for value in before.enum if value not in after.enum) if after.enum else ()
         if not after.enum or (before.enum and not removed):
@@ -368,13 +368,13 @@ class _TypeChange:
             yield self._refuse(reason, "OG-CD-105", advice=advice)
 
     def _added_effect(self, constraint: Constraint, removed: list[Constraint]) -> Effect:
-        """Must the rows be looked at before this constraint holds?"""
+        """Whether rows must be checked before this constraint holds."""
         if constraint.kind == "index":
             return "metadata"
         members = [self.after.properties[name] for name in constraint.fields if name in self.after.properties]
         new = [member for member in members if member.id not in self.old_properties]
         if constraint.kind == "unique":
-            # A new property without default is null in every row, and a null member exempts the row.
+            # A new property without default is null in every row, and the constraint ignores rows with a null member.
             return "metadata" if any(member.default is None for member in new) else "validate"
         if all(member.default is None for member in new) and new:
             return "metadata"
@@ -383,14 +383,14 @@ class _TypeChange:
         return "validate"
 
     def _renamed(self, constraint: Constraint) -> Constraint:
-        """An old constraint with today's names of its properties."""
+        """An old constraint with the new names of its properties."""
         ids = [self.before.properties[name].id for name in constraint.fields if name in self.before.properties]
         names = tuple(self.new_properties[id].name for id in ids if id in self.new_properties)
         return replace(constraint, fields=names)
 
 
 def _changed(before: Any, after: Any, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Which of these members are another, annotations without behaviour included."""
+    """Which of these members differ, annotations without behaviour included."""
     changed = tuple(name for name in names if getattr(before, name) != getattr(after, name))
     if sorted(map(repr, before.annotations)) != sorted(map(repr, after.annotations)):
         return (*changed, "annotations")

@@ -11,7 +11,7 @@ from omnigraph.values.types import PropertyType
 TypeKind = Literal["interface", "node", "edge"]
 DropMode = Literal["soft", "hard"]
 Effect = Literal["metadata", "rewrite", "validate", "refused"]
-"""What applying a step does to rows: nothing, rewrites them, checks them first, or it cannot be applied."""
+"""What applying a step does with rows: nothing, rewrite them, or check them first; or it cannot be applied."""
 Tier = Literal["safe", "validated", "destructive"]
 
 
@@ -338,7 +338,7 @@ STEP_ORDER: tuple[type[_Step], ...] = (
     DropType,
     UnsupportedChange,
 )
-"""The order of a plan: names first, then what is new, then what is stricter, then what goes away."""
+"""The order of a plan: renames first, then additions, then stricter rules, then drops."""
 
 
 def _noun(kind: TypeKind) -> str:

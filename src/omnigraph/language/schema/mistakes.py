@@ -1,4 +1,4 @@
-"""Turns what the parser could not read into a SchemaError in plain words, with advice for the usual slips."""
+"""Turns a parser error into a SchemaError in plain words, with advice for common mistakes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _CONSTRAINTS = ("key", "unique", "index", "range", "check")
 
 
 def explain(mistake: UnexpectedInput, source: SchemaText) -> SchemaError:
-    """The SchemaError for a text the grammar refuses."""
+    """The SchemaError for a text that does not match the grammar."""
     return _Mistake(mistake, source).error()
 
 

@@ -82,7 +82,7 @@ def _check_unicode(source: SchemaText) -> None:
 
 
 class _RefusedSchema(Exception):
-    """A text that the grammar accepts and the tree cannot hold."""
+    """The text matches the grammar but cannot be represented as a tree."""
 
     def __init__(self, code: str, place: Position, **fields: object) -> None:
         super().__init__(code)

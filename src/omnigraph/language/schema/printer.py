@@ -63,7 +63,7 @@ class _Comment:
     place: Position
     follows_code: bool
     stands_alone: bool
-    """A blank line follows, so it does not belong to what comes next."""
+    """Whether a blank line follows, so that it does not belong to the next declaration."""
 
 
 def _comments(text: str) -> tuple[_Comment, ...]:
@@ -84,7 +84,7 @@ class _SchemaText:
         self.lines: list[str] = []
         self.waiting = list(comments)
         self.ended_by_comment = 0
-        """How many lines there were when a // comment ended the last one."""
+        """The number of lines when a // comment last ended a line."""
 
     def schema(self, schema: SchemaSyntax) -> str:
         previous: DeclarationSyntax | None = None
@@ -120,7 +120,7 @@ class _SchemaText:
         self.lines.append("}")
 
     def _finish_line(self, place: Position) -> None:
-        """Comments that stand behind the declaration just printed belong to its last line."""
+        """Comments behind the declaration that was just printed belong to its last line."""
         while self.waiting and self.waiting[0].follows_code and _is_before(self.waiting[0].place, place) and self.lines:
             self._append(self.waiting.pop(0), "")
 

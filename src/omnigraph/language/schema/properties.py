@@ -38,12 +38,12 @@ EDGE_ENDS = frozenset({"from", "to"})
 
 
 def compile_property(syntax: PropertySyntax, kind: DeclarationKind, owner: str, source: SchemaText) -> PropertyDraft:
-    """The property as its declaration alone says; what depends on other properties is checked later."""
+    """The property, from its declaration alone; what depends on other properties is checked later."""
     return _PropertyRules(syntax, kind, owner, source).compile()
 
 
 def shape(type: PropertyType) -> str | None:
-    """ "list", "vector" or "blob" for the types that few annotations take, None for plain values."""
+    """ "list", "vector" or "blob" for types that few annotations apply to, None for plain values."""
     if type.is_list:
         return "list"
     if type.scalar is Scalar.VECTOR:
@@ -222,7 +222,7 @@ class _PropertyRules:
 def check_member(
     kind: ConstraintKind, name: str, type: PropertyType, owner: str, where: AnnotationSyntax, source: SchemaText
 ) -> None:
-    """May a property of this type stand in @key, @unique or @index?"""
+    """Refuses a property whose type is not allowed in @key, @unique or @index."""
     bad_shape = shape(type)
     target = f"{owner}.{name}"
     if kind == "key":
@@ -264,7 +264,7 @@ def plain_annotation(annotation: AnnotationSyntax) -> Annotation:
 
 
 def typed_literal(argument: ArgumentSyntax, type: PropertyType) -> LiteralValue | None:
-    """The literal as a value of the type, or None when it is not one."""
+    """The literal as a value of the type, or None if it is not one."""
     value = argument.value
     if type.enum:
         return value if isinstance(value, str) and value in type.enum else None

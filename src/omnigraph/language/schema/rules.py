@@ -1,6 +1,6 @@
 """Every rule a `.pg` text can break: one code, one message, one piece of advice each.
 
-`RULES` is the only place where the words stand; the documentation prints the same table.
+`RULES` is the only place that has these texts; the documentation prints the same table.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _TABLE = (
     ("S104", "duplicate property: {owner}.{name}", "the first is on line {line}; remove one"),
     ("S105", "edge {edge} references unknown source type: {name}", "{advice}"),
     ("S106", "edge {edge} references unknown target type: {name}", "{advice}"),
-    ("S107", "edge name collision after case folding: '{name}' conflicts with '{other}'", "queries find edges whatever the case; rename one of the two"),
+    ("S107", "edge name collision after case folding: '{name}' conflicts with '{other}'", "queries ignore the case of edge names; rename one of the two"),
     ("S108", "node {node} implements unknown interface '{name}'", "{advice}"),
     ("S109", "node {node} property '{name}' has type {type} but interface {interface} declares it as {declared}", "give the property the same type everywhere, or another name"),
     ("S110", "node {node} implements '{name}' more than once", "name each interface once"),
@@ -51,7 +51,7 @@ _TABLE = (
     ("S113", "cardinality min ({minimum}) exceeds max ({maximum})", "write the smaller number first, or leave the maximum open: @card({minimum}..)"),
     ("S114", "cardinality bound {found} is too large", "bounds go up to 4294967295; leave the maximum open for no limit"),
     ("S115", "interface {name} has the same name as a node type", "queries match both by name; rename one of the two"),
-    ("S116", "property {owner}.{name} differs from '{other}' only in case", "engines that fold case would confuse them; rename one of the two"),
+    ("S116", "property {owner}.{name} differs from '{other}' only in case", "engines that ignore case would confuse them; rename one of the two"),
     # types
     ("S201", "Vector dimension must be greater than zero", "write the number of components, such as Vector(384)"),
     ("S202", "Vector dimension {found} exceeds maximum supported {maximum}", "choose a smaller dimension"),
@@ -115,7 +115,7 @@ RULES: dict[str, SchemaRule] = {code: SchemaRule(code, message, advice) for code
 
 @dataclass(frozen=True)
 class SchemaText:
-    """A `.pg` text and where it came from; makes errors that show their place."""
+    """A `.pg` text and where it came from; makes errors that show their position."""
 
     text: str
     file: str | None = None

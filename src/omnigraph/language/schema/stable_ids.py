@@ -1,9 +1,9 @@
-"""Stable ids: types and properties keep theirs across renames, and a name that was dropped and comes back gets another.
+"""Stable ids: types and properties keep theirs across renames, and a name that is dropped and added again gets a new one.
 
 The ids of a graph's first schema count from 1: types first (interfaces, nodes, edges; each by name), then properties by
 (id of the owner, name). What a later schema adds has an id that is derived from its owner and its name, so two branches
-that add the same name mean the same thing and can be merged. An exact name always wins over `@rename_from`; without a
-previous catalog `@rename_from` says nothing.
+that add the same name mean the same thing and can be merged. An exact name always wins over `@rename_from`, which has no effect
+without a previous catalog.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _KIND_ORDER: dict[DeclarationKind, int] = {"interface": 0, "node": 1, "edge": 2}
 _NOUNS: dict[DeclarationKind, str] = {"interface": "interface", "node": "node type", "edge": "edge type"}
 
 FIRST_DERIVED_ID = 2**51
-"""Derived ids have 52 bits, the highest of them set: JSON readers keep them exact, and ids that were counted are smaller."""
+"""Derived ids have 52 bits with the highest one set: JSON readers keep them exact, and they are larger than all ids of first
+schemas."""
 
 
 def give_ids(
@@ -33,9 +34,8 @@ def give_ids(
     new_table_id: Callable[[str], str] | None,
     source: SchemaText,
 ) -> int:
-    """Sets id, property_ids and table_id of every draft; returns the next id that was not counted.
-
-    `new_table_id` names the tables of a first schema; those of types that a later one adds are named by what they hold.
+    """Sets id, property_ids and table_id of every draft; returns the `next_id` of the catalog. `new_table_id` names the tables of
+    a first schema; the names of tables that a later schema adds are derived from their declarations.
     """
     ordered = sorted(drafts, key=lambda draft: (_KIND_ORDER[draft.kind], draft.name))
     origins = _type_origins(ordered, previous, source)
@@ -72,8 +72,8 @@ class _Counted:
 
 
 class _Derived:
-    """The ids of what a later schema adds: the first of a row of numbers that stands for the owner and the name and that
-    this line of schemas has not used yet."""
+    """The ids of what a later schema adds: the first of a sequence of numbers, derived from the owner and the name, that no
+    earlier schema of the branch has used."""
 
     def __init__(self, previous: Catalog) -> None:
         self.next_id = previous.next_id
@@ -93,13 +93,13 @@ def _derived_id(owner: int | str, name: str, count: int) -> int:
 
 
 def ids_of(catalog: Catalog) -> set[int]:
-    """Every id that a schema uses: of its types and of their properties."""
+    """Every id that a schema uses, for types and properties."""
     types: list[AnyType] = [*catalog.interfaces.values(), *catalog.nodes.values(), *catalog.edges.values()]
     return {type_.id for type_ in types} | {property.id for type_ in types for property in type_.properties.values()}
 
 
 def retired_ids(previous: Catalog | None, ids: set[int]) -> tuple[int, ...]:
-    """The derived ids that schemas before one with these ids have used, and it does not."""
+    """The derived ids that `previous` and the schemas before it have used and that are not among `ids`."""
     if previous is None:
         return ()
     used = {*previous.retired, *(id for id in ids_of(previous) if id >= FIRST_DERIVED_ID)}
@@ -107,7 +107,7 @@ def retired_ids(previous: Catalog | None, ids: set[int]) -> tuple[int, ...]:
 
 
 def _derived_table_id(draft: TypeDraft) -> str:
-    """By the columns too: branches that declare one name differently must not share a table."""
+    """A table id that depends on the columns too: branches that declare the same name differently must not share a table."""
     columns = sorted((name, property_type_json(declared.property.type)) for name, declared in draft.properties.items())
     text = f"{draft.kind}:{draft.name}#{draft.id}#{json.dumps(columns, sort_keys=True)}"
     return hashlib.sha256(text.encode()).hexdigest()[:10]
@@ -122,7 +122,7 @@ def _types_of(catalog: Catalog, kind: DeclarationKind) -> Mapping[str, AnyType]:
 def _type_origins(
     drafts: Sequence[TypeDraft], previous: Catalog | None, source: SchemaText
 ) -> dict[tuple[DeclarationKind, str], AnyType]:
-    """The previous type each draft continues."""
+    """The previous type of each draft, by name or by `@rename_from`."""
     origins: dict[tuple[DeclarationKind, str], AnyType] = {}
     if previous is None:
         return origins

@@ -57,7 +57,7 @@ def _from_content(content: Any, annotation: str) -> Any:
 
 
 def property_type(text: str) -> PropertyType:
-    """The type that `str` of it says. ValueError for any other text."""
+    """The type that a text like `str(type)` denotes. ValueError for any other text."""
     parsed = _CORE.fullmatch(text)
     if parsed is None:
         raise ValueError(f"{text!r} is not the type of a property")

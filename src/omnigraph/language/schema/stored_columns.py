@@ -1,7 +1,8 @@
-"""Where the properties of a changed schema are stored: the columns that they have, and new ones beside those.
+"""Where the properties of a changed schema are stored: in the columns that they had, and in new ones.
 
-A column belongs to one property and one type for ever: its name says which, so that two branches never give one name to two
-things. Only the columns of a graph's first schema, and of types that are new, have the bare names of their properties.
+A column belongs to one property, with one type, for ever. Its name is derived from both, so that two branches never use the same
+name for different columns. Only the columns of a graph's first schema, and of new types, have the plain names of their
+properties.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from omnigraph.language.catalog_json import property_type_json
 
 
 def keep_columns(previous: Catalog, catalog: Catalog) -> Catalog:
-    """The catalog with the columns of each property that was there before, and names for those of new ones."""
+    """The catalog with the previous columns of each property, and with names for new columns."""
     known: dict[int, EntityType] = {entity.id: entity for entity in previous.tables.values()}
     nodes: dict[str, NodeType] = {}
     edges: dict[str, EdgeType] = {}

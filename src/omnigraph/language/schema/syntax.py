@@ -92,7 +92,7 @@ class CardinalitySyntax:
 
 @dataclass(frozen=True)
 class _Declaration:
-    """`end` is the place of the closing brace, if there is one."""
+    """`end` is the position of the closing brace, if there is one."""
 
     name: str
     place: Position = field(default=NOWHERE, compare=False, repr=False)
