@@ -1,1 +1,1 @@
-"""Typed expressions of a plan: what they mention, what they mean, and how they are read as SQL."""
+"""Typed expressions of a plan: what they mention, what they mean, and their form in SQL."""

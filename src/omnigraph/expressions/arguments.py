@@ -1,4 +1,4 @@
-"""What an expression's parameters, literals and `now()` are in one call."""
+"""The values of an expression's parameters, literals and `now()` in one call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from omnigraph.values.types import PropertyType, Scalar
 
 @dataclass(frozen=True)
 class Arguments:
-    """What one call of a query brings with it: bound parameters, its one instant, and how long it may take."""
+    """The arguments of one call of a query: bound parameters, its one point in time, and how long it may take."""
 
     parameters: Mapping[str, object]
     now: dt.datetime
@@ -26,7 +26,7 @@ class Arguments:
         """The Python value of a known expression, as a column of its type would hold it."""
         match expression:
             case Constant(tuple() as items, type):
-                # A list that is written in a query may hold nulls, unlike one that is stored.
+                # Unlike a stored list, a list written in a query may hold nulls.
                 item = PropertyType(Scalar.F32 if type.dimension is not None else type.scalar)
                 return [typed_value(value, item) for value in items]
             case Constant(value, type):
@@ -49,7 +49,7 @@ class Arguments:
 
 
 def is_known(expression: Expression) -> bool:
-    """Does it have a value before any row is read?"""
+    """Whether an expression has a value before any row is read."""
     if isinstance(expression, ListOf | FunctionCall):
         return all(is_known(item) for item in children(expression))
     return isinstance(expression, Constant | Parameter | Now)

@@ -1,4 +1,4 @@
-"""What the functions of values mean, in Python: one value per call, null already excluded."""
+"""The meaning of value functions, in Python: one value per call, nulls already excluded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def evaluated(call: FunctionCall, arguments: Sequence[Any]) -> Any:
 
 
 def in_type(value: Any, type_: PropertyType) -> Any:
-    """A number as one of the wider type that several numbers share."""
+    """A number in the wider type that several numbers share."""
     if value is None or type_.is_list:
         return value
     return _whole(float(value) if type_.scalar.is_float else value, type_)
@@ -47,7 +47,7 @@ def _whole(value: Any, type_: PropertyType) -> Any:
 
 
 def _upper(letter: str) -> str:
-    """The one letter that is this one in upper case, if there is one: Unicode's simple mapping."""
+    """The single letter that is this one's upper case, if there is one: Unicode's simple mapping."""
     capital = letter.upper() if letter != "ß" else "ẞ"
     if len(capital) == 1:
         return capital
@@ -104,7 +104,7 @@ def _power(base: float, exponent: float) -> float | None:
     return power if math.isfinite(power) else None
 
 
-# ---------------------------------------------------------------- days and instants
+# ---------------------------------------------------------------- dates and timestamps
 
 Time = dt.date | dt.datetime
 

@@ -1,7 +1,7 @@
-"""Row-level expressions over Arrow columns: one value per row, the same that the SQL of the expression gives.
+"""Row-level expressions over Arrow columns: one value per row, the same as the SQL of the expression gives.
 
-Logic is three-valued. Whole numbers compare exactly, whatever their types; with a fraction on either side (or anywhere in
-the list of an `in`) both sides are F64. Text compares by code points. Nothing is in an empty list, not even null.
+Logic is three-valued. Integers compare exactly, whatever their types; with a float on either side (or anywhere in the list of an
+`in`) both sides are F64. Text compares by code points. Nothing is in an empty list, not even null.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _ARITHMETIC = {"+": "add", "-": "subtract", "*": "multiply"}
 
 
 class NotInterpreted(Exception):
-    """The expression holds a search, a block or an aggregate."""
+    """The expression contains a search, a block or an aggregate."""
 
 
 def type_of(expression: Expression) -> PropertyType:
@@ -66,7 +66,7 @@ def item_type(type_: PropertyType) -> PropertyType:
 
 
 def is_interpreted(expression: Expression) -> bool:
-    """Can it be evaluated here, given its columns?"""
+    """Whether an expression can be evaluated here, given its columns."""
     match expression:
         case Constant() | Parameter() | Now() | PropertyRef() | EntityRef():
             return True
@@ -164,7 +164,7 @@ class Interpreter:
         return pa.array([evaluated(call, row) for row in rows], arrow_type(call.type))
 
     def _choice(self, choice: Choice) -> pa.Array:
-        """Each branch is computed for the rows that take it, and for no other."""
+        """Each branch is computed only for the rows that take it."""
         import numpy as np
         import pyarrow as pa
 
@@ -185,7 +185,7 @@ class Interpreter:
             result[place] = in_type(cell, type_)
 
     def _among_rows(self, rows: np.ndarray) -> Interpreter:
-        """The same columns, with these rows only (some of them perhaps several times)."""
+        """The same columns with these rows only, some of them possibly repeated."""
         import pyarrow as pa
 
         places = pa.array(rows)
@@ -251,7 +251,7 @@ class Interpreter:
         return result
 
     def _member(self, array: Expression, item: Expression) -> pa.Array:
-        """Is the item in the row's list? Null when either is null."""
+        """Whether the item is in the row's list. Null if either is null."""
         import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -296,7 +296,7 @@ _HOLDS: Mapping[str, Callable[[str, str], bool]] = {
 
 
 def _meeting(types: Iterable[PropertyType]) -> pa.DataType | None:
-    """The type in which values of these types compare; None when they do as they are."""
+    """The type in which values of these types are compared; None if no conversion is needed."""
     import pyarrow as pa
 
     scalars = {type_.scalar for type_ in types}
@@ -328,7 +328,7 @@ def _computed(function: str, operands: list[Cells], type_: PropertyType) -> Cell
 
 
 def _divided(op: Literal["/", "%"], left: Cells, right: Cells, type_: PropertyType) -> Cells:
-    """By zero: null."""
+    """Division by zero gives null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -341,7 +341,7 @@ def _divided(op: Literal["/", "%"], left: Cells, right: Cells, type_: PropertyTy
     if op == "/":
         return pc.divide(dividend, divisor)
     if type_.scalar.is_integer:
-        # The remainder by -1 is the one by 1, which does not overflow.
+        # The remainder of a division by -1 is that by 1, which does not overflow.
         divisor = pc.if_else(pc.equal(divisor, pa.scalar(-1, target)), pa.scalar(1, target), divisor)
     return pc.remainder(dividend, divisor)
 
@@ -366,9 +366,9 @@ def satisfying(
     arguments: Arguments,
     names: Mapping[str, str] | None = None,
 ) -> pa.Table:
-    """The rows for which all conditions hold. Each is asked only about the rows that satisfied those before it.
+    """The rows for which all conditions hold. Each condition is evaluated only for the rows that satisfy the previous ones.
 
-    `names`: the table's names of stored columns, where they differ. Raises as `evaluate` does.
+    `names`: the table's names of stored columns, if they differ. Raises as `evaluate` does.
     """
     for condition in conditions:
         table = rows
@@ -381,7 +381,7 @@ def satisfying(
 
 
 def as_mask(truth: pa.Array) -> np.ndarray:
-    """Which rows hold: neither false nor null."""
+    """Which rows are true: neither false nor null."""
     import numpy as np
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""What conditions on one entity say before its rows are read: a scan filter, columns with few values, and what remains."""
+"""What conditions on one entity imply before its rows are read: a scan filter, columns with few values, and what remains."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from omnigraph.tables import filters
 from omnigraph.values.types import INTEGER_RANGES, PropertyType, Scalar
 
 MAX_VALUES = 4_096
-"""More values than this are not looked up one by one, nor listed in a filter."""
+"""More values than this are neither looked up one by one nor listed in a filter."""
 MAX_EXACT = 2**53
-"""Below it a whole number and a fraction compare as F64 just as they do exactly."""
+"""Below this, an integer and a float compare as F64 exactly as they do in full precision."""
 
 _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -41,7 +41,7 @@ class Predicate:
 
     @cached_property
     def filter(self) -> str | None:
-        """Text of a scan filter that keeps every row for which all conditions are true; None: it would keep all rows."""
+        """Text of a scan filter that keeps every row for which all conditions are true; None if it would keep all rows."""
         return " AND ".join(f"({filter_.text})" for _, filter_ in self._filters if filter_ is not None) or None
 
     @cached_property
@@ -51,7 +51,7 @@ class Predicate:
 
     @cached_property
     def fixed(self) -> dict[str, tuple[object, ...]]:
-        """Columns of which only rows with one of a few values can qualify, with these values."""
+        """Columns in which only rows with one of a few values can qualify, with these values."""
         fixed: dict[str, tuple[object, ...]] = {}
         for conjunct in self.conjuncts:
             if (fixing := self._fixing(conjunct)) is not None:
@@ -60,7 +60,7 @@ class Predicate:
         return fixed
 
     def apart_from(self, column: str) -> Predicate:
-        """Without the conditions that `fixed[column]` states."""
+        """Without the conditions that `fixed[column]` expresses."""
         fixing = ((conjunct, self._fixing(conjunct)) for conjunct in self.conjuncts)
         return Predicate(
             tuple(conjunct for conjunct, fixed in fixing if fixed is None or fixed[0] != column), self.arguments
@@ -68,7 +68,7 @@ class Predicate:
 
     @cached_property
     def conjuncts(self) -> tuple[Expression, ...]:
-        """The conditions with every `and` taken apart."""
+        """The conditions with every `and` split."""
         return tuple(conjuncts(self.conditions))
 
     @cached_property
@@ -78,7 +78,7 @@ class Predicate:
     # ------------------------------------------------------------ few values
 
     def _fixing(self, condition: Expression) -> tuple[str, tuple[object, ...]] | None:
-        """The column and the values it must have one of, if the condition says just that."""
+        """The column and the values of which it must have one, if the condition says just that."""
         if (stated := stated_column(condition)) is None:
             return None
         ref, other, is_list = stated
@@ -118,7 +118,7 @@ class Predicate:
 
 
 def stated_column(condition: Expression) -> tuple[PropertyRef, Expression, bool] | None:
-    """A column that must have a value which is known before any row is read, or (True) one of a list of them."""
+    """A column that must have a value known before any row is read, or (True) one of a list of such values."""
     match condition:
         case Binary("=", PropertyRef() as ref, other, _) if is_known(other):
             return ref, other, False
@@ -130,7 +130,7 @@ def stated_column(condition: Expression) -> tuple[PropertyRef, Expression, bool]
 
 
 def conjuncts(conditions: Iterable[Expression]) -> Iterator[Expression]:
-    """The same conditions with every `and` taken apart."""
+    """The conditions with every `and` split."""
     for condition in conditions:
         match condition:
             case Binary("and", left, right, _):
@@ -176,7 +176,7 @@ def _written(op: str, ref: PropertyRef, value: object) -> _Filter:
 
 
 def _compared_whole(op: str, ref: PropertyRef, value: object) -> _Filter | None:
-    """An integer column with any number: the bound it means, or always, or never."""
+    """An integer column compared with any number: the bound that this means, or always, or never."""
     assert isinstance(value, int | float)
     if isinstance(value, float):
         if not abs(value) < MAX_EXACT:
@@ -200,7 +200,7 @@ def _compared_fraction(op: str, ref: PropertyRef, value: object) -> _Filter | No
 
 
 def _held(values: Sequence[object], type: PropertyType) -> list[object] | None:
-    """Those of the values that a column of this type can equal, as it holds them; None when that cannot be said."""
+    """Those of the values that a column of this type can equal, as it holds them; None if that is unknown."""
     spellings: dict[object, None] = {}
     as_fractions = type.scalar.is_integer and any(isinstance(value, float) for value in values)
     if as_fractions and not all(value is None or abs(value) < MAX_EXACT for value in values):  # type: ignore[arg-type]  # numbers

@@ -1,7 +1,7 @@
-"""Typed expressions as SQL trees (sqlglot), which mean the same on both engines.
+"""Typed expressions as SQL trees (sqlglot) that mean the same on both engines.
 
-Three-valued logic is SQL's own. `/` and `%` by zero give null. Instants are UTC without a zone. Parameters, `now()` and long
-lists stay open as placeholders, so that one tree serves every call of a query.
+Three-valued logic is SQL's own. `/` and `%` by zero give null. Timestamps are UTC without a zone. Parameters, `now()` and long
+lists stay placeholders, so that one tree serves every call of a query.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from omnigraph.values.temporal import utc_without_zone
 from omnigraph.values.types import PropertyType, Scalar
 
 MAX_LISTED = 64
-"""A longer list is handed to the engine as one value, which it hashes."""
+"""A longer list is passed to the engine as one value, which it hashes."""
 
 Known = Constant | Parameter | Now
 """What a placeholder stands for."""
@@ -50,7 +50,8 @@ _SQL_TYPES = {
     Scalar.DATE: "DATE",
     Scalar.DATETIME: "TIMESTAMPNTZ",
 }
-"""Engine-neutral types: unsigned integers are held in the next wider signed type, which Spark has too, or in 20 decimal digits."""
+"""Engine-neutral types: unsigned integers are held in the next wider signed type, which Spark has too, or as decimals of 20
+digits."""
 
 F64 = PropertyType(Scalar.F64)
 
@@ -63,7 +64,7 @@ def sql_type(type: PropertyType) -> exp.DataType:
 
 
 def _type_tree(name: str) -> exp.DataType:
-    """Made by hand: parsing a type's name loads the whole SQL parser, which a short read does not need."""
+    """Built by hand: parsing a type's name would load the whole SQL parser, which a short read does not need."""
     digits = [exp.DataTypeParam(this=exp.Literal.number(number)) for number in (20, 0)] if name == "DECIMAL" else None
     tree = exp.DataType(this=exp.DataType.Type[name], nested=False)
     if digits is not None:
@@ -103,7 +104,7 @@ def _scalar(item: object, type: PropertyType) -> exp.Expression:
         case dt.date():
             return cast(exp.Literal.string(item.isoformat()), type)
         case str() if type.scalar is Scalar.DATETIME:
-            # Constants are UTC with a Z, which a type without zone does not read.
+            # Constants are UTC with a Z, which a type without zone does not accept.
             return cast(exp.Literal.string(item.removesuffix("Z").replace("T", " ")), type)
         case str() if type.scalar is Scalar.DATE:
             return cast(exp.Literal.string(item), type)
@@ -121,8 +122,8 @@ def _scalar(item: object, type: PropertyType) -> exp.Expression:
 class ExpressionCompiler:
     """Compiles the row-level expressions of a plan.
 
-    `column` gives the SQL of a property of a bound entity; `other` that of an expression that is not a row-level one
-    (blocks, search). What stays open is noted in `placeholders`.
+    `column` gives the SQL of a property of a bound entity; `other` that of an expression that is not row-level (blocks, search).
+    Placeholders are added to `placeholders`.
     """
 
     def __init__(
@@ -199,7 +200,7 @@ class ExpressionCompiler:
                 left, right = (cast(side, binary.type) for side in (left, right))
                 return exp.Mod(this=left, expression=_not_zero(_not_minus_one(right, binary.right)))
             case "+" | "-" | "*":
-                # In the type of the result: two narrow numbers may have a wide sum.
+                # In the type of the result: the sum of two narrow numbers may be wide.
                 left, right = (cast(side, binary.type) for side in (left, right))
             case _ if _is_mixed([type_of(binary.left), type_of(binary.right)]):
                 left, right = cast(left, F64), cast(right, F64)
@@ -234,14 +235,14 @@ class ExpressionCompiler:
     # ------------------------------------------------------------ lists
 
     def _contains(self, array: Expression, item: Expression) -> exp.Expression:
-        """Null when either is null."""
+        """Null if either is null."""
         whole, wanted = _operand(self.compile(array)), _operand(self.compile(item))
         if _is_mixed([item_type(type_of(array)), type_of(item)]):
             whole, wanted = cast(whole, _list_of(F64)), cast(wanted, F64)
         return exp.ArrayContains(this=whole, expression=wanted)
 
     def _in(self, item: Expression, array: Expression) -> exp.Expression:
-        """`x in list`: false when the list is empty; null when x is null, or when it is not found among others and null."""
+        """`x in list`: false if the list is empty; null if x is null, or if x is not found and the list has a null."""
         match array:
             case Constant(()):
                 return exp.false()
@@ -274,12 +275,12 @@ class ExpressionCompiler:
 
 
 def _item_name(variable: str) -> str:
-    """Engines fold the case of names, and `$item` and `$Item` are two."""
+    """Engines fold the case of names, but `$item` and `$Item` differ."""
     return "i_" + variable.encode().hex()
 
 
 def _operand(expression: exp.Expression) -> exp.Expression:
-    """In parentheses, unless it is one word or one call."""
+    """In parentheses, unless it is a single name, literal or call."""
     return expression if isinstance(expression, _ATOMS) else exp.Paren(this=expression)
 
 
@@ -288,7 +289,7 @@ def _list_of(item: PropertyType) -> PropertyType:
 
 
 def _is_mixed(types: Iterable[PropertyType]) -> bool:
-    """Whole numbers and fractions: they compare as F64, for which engines would choose different types."""
+    """Integers mixed with floats: they compare as F64; left alone, the engines would choose different types."""
     kinds = {type_.scalar.is_float for type_ in types if type_.scalar.is_numeric}
     return len(kinds) > 1
 
@@ -298,7 +299,7 @@ def _not_zero(divisor: exp.Expression) -> exp.Expression:
 
 
 def _not_minus_one(divisor: exp.Expression, written: Expression) -> exp.Expression:
-    """The remainder by -1 is the one by 1, which does not overflow."""
+    """The remainder of a division by -1 is that by 1, which does not overflow."""
     if type_of(written).scalar.is_float or (isinstance(written, Constant) and written.value != -1):
         return divisor
     is_minus_one = exp.EQ(this=divisor.copy(), expression=exp.Neg(this=exp.Literal.number(1)))
@@ -306,7 +307,7 @@ def _not_minus_one(divisor: exp.Expression, written: Expression) -> exp.Expressi
 
 
 def function_sql(call: FunctionCall, arguments: Sequence[exp.Expression]) -> exp.Expression:
-    """A function of values over compiled arguments; null when one of them is."""
+    """A value function over compiled arguments; null if one of them is."""
     match call.function:
         case "replace":
             return exp.Anonymous(this="REPLACE", expressions=list(arguments))
@@ -341,7 +342,7 @@ def _unit(call: FunctionCall, place: int) -> str:
 
 
 def _rounded(call: FunctionCall, number: exp.Expression) -> exp.Expression:
-    """Whole numbers are round already."""
+    """Integers are rounded already."""
     if call.type.scalar.is_integer:
         return cast(number, call.type)
     digits = call.arguments[1] if len(call.arguments) > 1 else None

@@ -35,7 +35,7 @@ def references(expression: Expression) -> Iterator[tuple[str, str]]:
 
 
 def plain_references(expression: Expression) -> Iterator[tuple[str, str]]:
-    """As `references`, without the properties that only a search function looks at."""
+    """Like `references`, without the properties that only a search function uses."""
     stack = [expression]
     while stack:
         current = stack.pop()
@@ -54,7 +54,7 @@ def searches(expression: Expression) -> Iterator[TextMatch | Nearest | Bm25]:
 
 
 def variables(expression: Expression) -> set[str]:
-    """Every variable it depends on, those of outer scopes that its blocks mention included."""
+    """Every variable it depends on, including those of outer scopes that its blocks mention."""
     variables = {variable for variable, _ in references(expression)}
     for block in blocks(expression):
         variables |= set(block.block.outer)
@@ -62,7 +62,7 @@ def variables(expression: Expression) -> set[str]:
 
 
 def outer_references(pattern: Pattern) -> set[tuple[str, str]]:
-    """The columns that a block needs of the variables around it, its own blocks included."""
+    """The columns of outer variables that a block needs, including those of its own blocks."""
     columns: set[tuple[str, str]] = set()
     for expression in pattern.filters:
         columns |= set(plain_references(expression))
@@ -72,7 +72,7 @@ def outer_references(pattern: Pattern) -> set[tuple[str, str]]:
 
 
 def outer_searches(pattern: Pattern) -> list[TextMatch | Nearest | Bm25]:
-    """The search functions that a block applies to variables around it, its own blocks included."""
+    """The search functions that a block applies to outer variables, including those in its own blocks."""
     ranked: list[TextMatch | Nearest | Bm25] = []
     for expression in pattern.filters:
         ranked += searches(expression)
@@ -86,7 +86,7 @@ def endpoints(pattern: Pattern) -> set[str]:
 
 
 def all_patterns(pattern: Pattern, others: Iterable[Expression] = ()) -> Iterator[Pattern]:
-    """The pattern and every block inside it, optional ones too."""
+    """The pattern and every block inside it, including optional ones."""
     yield pattern
     for optional in pattern.optionals:
         yield from all_patterns(optional)

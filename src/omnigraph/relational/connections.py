@@ -1,7 +1,7 @@
 """DuckDB connections, lent for one call at a time.
 
-The process keeps them, not its threads: what a thread keeps for itself is taken down in every child that is forked while
-it lives, and DuckDB, whose own threads are not there, crashes the child (Spark, for one, starts its JVM by such a fork).
+The process holds them, not its threads: thread-local connections are destroyed in every child that is forked while the thread
+lives, and DuckDB, whose own threads do not exist there, crashes the child (Spark, for one, starts its JVM by such a fork).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 
 
 class ConnectionPool:
-    """Thread-safe. As many are open as were ever in use at once; the one given back last is lent first."""
+    """Thread-safe. As many connections are open as were ever in use at once; the one returned last is lent first."""
 
     def __init__(self, open: Callable[[], Any]) -> None:
         self._open = open
         self._opened: list[Any] = []
-        """All of them, so that none is taken down, in a child least of all."""
+        """All connections, so that none is ever destroyed, least of all in a child."""
         self._idle: dict[int, list[Any]] = {}
-        """By process: a child must not use what its parent opened."""
+        """By process: a child must not use connections that its parent opened."""
 
     @contextlib.contextmanager
     def borrow(self) -> Iterator[Any]:

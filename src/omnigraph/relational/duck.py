@@ -1,9 +1,9 @@
 """DuckDB in process: every database that this process opens, its share of one memory limit, and running SQL on them.
 
-There are four, because these settings are of a database and not of a connection: `QUERIES` gives up the order of rows for
-speed; `RULES` keeps it; `SMALL` works on one core, which answers sooner over a few rows; `GIVEN` runs SQL that users write, which
-reaches nothing but the relations it is given. A user's file that is loaded is a fifth while it is read. All spill to disk beyond
-their share. A forked child opens its own and leaves its parent's alone.
+There are four, because these settings belong to a database and not to a connection: `QUERIES` gives up the order of rows for
+speed; `RULES` keeps it; `SMALL` works on one core, which is faster for a few rows; `GIVEN` runs SQL that users write, with access
+to nothing but the relations it is given. A user's database file that is loaded is a fifth while it is read. All spill to disk
+beyond their share. A forked child opens its own and leaves its parent's alone.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MEMORY_SHARE = 0.5
-"""The part of the machine's memory that all databases of a process may use together."""
+"""The share of the machine's memory that all databases of a process may use together."""
 
 
 class Database:
-    """One database of the process. Connections are borrowed, one for each query at a time."""
+    """One database of the process. Connections are borrowed, one per query at a time."""
 
     def __init__(self, name: str, share: float, *, is_locked: bool = False, **settings: str) -> None:
-        """One that `is_locked` has no files, no extensions and no other databases, and settings that no SQL can change."""
+        """With `is_locked` it has no access to files, extensions or other databases, and SQL cannot change its settings."""
         self._name = name
         self._share = share
         self._is_locked = is_locked
@@ -37,7 +37,7 @@ class Database:
         self.connections = ConnectionPool(self._connect)
 
     def open(self) -> Any:
-        """Another database with the same settings, for whoever asked: nothing else is in it."""
+        """Another database with the same settings for the caller's own use; it is empty."""
         import duckdb
 
         config = {
@@ -72,7 +72,7 @@ GIVEN = Database("given", 0.15, is_locked=True)
 
 
 def open_file(path: str) -> Any:
-    """A user's database file, to be read. It may use as much memory as the SQL of users."""
+    """A user's database file, opened for reading. It may use as much memory as users' SQL."""
     import duckdb
 
     opened = duckdb.connect(path, read_only=True)
@@ -86,13 +86,13 @@ def _machine_bytes() -> int:
 
 
 def run(tree: exp.Expr, relations: Mapping[str, pa.Table]) -> pa.Table:
-    """The result of a query over the given relations; rows stay in their order where the query does not change it."""
+    """The result of a query over the given relations; rows keep their order unless the query changes it."""
     with RULES.connections.borrow() as connection:
         return execute(connection, to_sql(tree, "duckdb"), relations)
 
 
 def run_text(text: str, relations: Mapping[str, pa.Table], *, one_core: bool = True) -> pa.Table:
-    """The same for a query whose text is kept. Over a few rows one core answers sooner than several."""
+    """Like `run`, for a query whose text is cached. For a few rows, one core is faster than several."""
     with (SMALL if one_core else RULES).connections.borrow() as connection:
         return execute(connection, text, relations)
 
@@ -104,7 +104,7 @@ def execute(
     arguments: Mapping[str, object] | None = None,
     shaped: Callable[[Any], Any] | None = None,
 ) -> pa.Table:
-    """Run one query on a connection, over Arrow relations bound by name. `shaped` may put another one around it."""
+    """Run one query on a connection, over Arrow relations bound by name. `shaped` may wrap the result in another query."""
     registered: list[str] = []
     try:
         for name, relation in relations.items():

@@ -1,7 +1,7 @@
-"""Functions that the engines spell differently, or mean differently: one neutral name in a tree, a text per engine.
+"""Functions that the engines spell or define differently: one neutral name in a tree, one SQL text per engine.
 
-A neutral call is put in its engine's words when the tree becomes text. `a`, `b` and `c` in a text stand for the arguments;
-the parameter `item` of a lambda takes the name that is the argument `c`.
+A neutral call is replaced by its engine's text when the tree becomes SQL. `a`, `b` and `c` in a text stand for the arguments; the
+parameter `item` of a lambda is renamed to the argument `c`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ADDED = {
 
 
 def _percentile(values: str, size: str, item: str) -> str:
-    """Between the two values nearest to the place, in proportion: with the same steps, the same digits on both engines."""
+    """Linear interpolation between the two nearest values, with the same steps, so the same digits, on both engines."""
     place = f"(({size.format(values)} - 1) * b)"
     low, high = (item.format(f"({values})", f"CAST({side}({place}) AS INT)") for side in ("floor", "ceil"))
     return f"{low} + ({high} - {low}) * ({place} - floor({place}))"
@@ -114,13 +114,13 @@ TEXTS: dict[str, tuple[str, str]] = {
 
 
 def neutral(name: str, *arguments: exp.Expression) -> exp.Expression:
-    """A call that each engine is given in its own words."""
+    """A call that each engine gets in its own syntax."""
     assert name in TEXTS, name
     return exp.Anonymous(this=_PREFIX + name, expressions=list(arguments))
 
 
 def in_words_of(tree: exp.Expr, dialect: Dialect, *, copy: bool) -> exp.Expr:
-    """The tree with its neutral calls in an engine's words. Without `copy` it must not be used again."""
+    """The tree with its neutral calls in an engine's syntax. Without `copy` the original must not be used again."""
 
     def replaced(node: exp.Expression) -> exp.Expression:
         if not isinstance(node, exp.Anonymous) or not str(node.this).startswith(_PREFIX):

@@ -7,7 +7,7 @@ from omnigraph.relational.trees import exp
 
 
 def column(name: str, table: str | None = None) -> exp.Column:
-    """A quoted column: camelCase and SQL words are ordinary names."""
+    """A quoted column, so that camelCase and SQL keywords are ordinary names."""
     return exp.column(
         exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True) if table else None
     )
@@ -25,5 +25,5 @@ def named(expression: exp.Expression, alias: str) -> exp.Expression:
 
 
 def to_sql(tree: exp.Expr, dialect: Dialect, *, copy: bool = True, pretty: bool = False) -> str:
-    """The tree's text. Without `copy` it must not be used again."""
+    """The tree's SQL. Without `copy` the tree must not be used again."""
     return in_words_of(tree, dialect, copy=copy).sql(dialect=dialect, identify=True, copy=False, pretty=pretty)

@@ -1,5 +1,5 @@
-"""Syntax trees of SQL. sqlglot is loaded when the first one is made: commands that only look, and short reads and writes,
-make none."""
+"""Syntax trees of SQL. sqlglot is imported when the first one is built: commands that only look, and short reads and writes,
+build none."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The rules of a schema: which checks a change needs, the rows each of them looks at, how it finds what breaks it, and
-the words of the error. Transactions, loads and merges only supply the rows."""
+"""The rules of a schema: which checks a change needs, the rows that each check needs, how it finds violations, and the message of
+the error. Transactions, loads and merges only supply the rows."""
 
 from omnigraph.rules.check import Check, FewRows, Need, RowSource, RowState, Violation
 from omnigraph.rules.planning import Change, CheckPlan, plan_checks, tables_read

@@ -1,7 +1,7 @@
 """@card: how many edges of a type a source has, at least and at most.
 
-Counted for every source that gains an edge. Where there is a minimum, also for every source that loses one and stays, and
-for every source that is made or changed itself: a node and its edges belong in one write.
+Counted for every source that gains an edge. If there is a minimum, also for every source that loses one and stays, and for every
+source that is itself created or changed: a node and its edges belong in one write.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ QUERIES_KEPT = 1_024
 
 @dataclass(frozen=True)
 class CardinalityCheck(Check):
-    """Edges of the type come (`gains`) or go (`loses`), or nodes at their source are written (`sources`)."""
+    """Edges of the type are added (`gains`) or removed (`loses`), or nodes at their source are written (`sources`)."""
 
     edge: EdgeType
     gains: bool = False
@@ -88,8 +88,8 @@ class CardinalityCheck(Check):
         return query.run({"sources": pa.table({"src": sources}), "edges": edges}, complete=complete)
 
     def _counted(self, rows: RowSource, complete: bool) -> pa.Array:
-        """The sources to count. A node that is not there owes no edges; a new edge of one is an error of its own, which
-        has ended the checks by now unless all of them are wanted."""
+        """The sources to count. A missing node needs no edges. A new edge of a missing node is an error of another check, which
+        has ended the checks by now unless `complete`."""
         import pyarrow as pa
 
         written = [rows.all(need).column(need.columns[0]) for need in self._written]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_VIOLATIONS = 20
-"""Violations that one check names, unless all of them are wanted."""
+"""How many violations one check names, unless all are wanted."""
 MAX_ROWS_ON_ONE_CORE = 100_000
 
 RowState = Literal["new", "inserted", "staying", "lost", "result"]
@@ -34,8 +34,8 @@ Risk = Literal["more", "fewer", "either"]
 
 @dataclass(frozen=True)
 class Need:
-    """Rows that a check looks at. `by` are the columns that tie them to the other rows of the check: they are looked up,
-    and cut into buckets, by the first."""
+    """Rows that a check needs. `by`: the columns that relate them to the other rows of the check; they are looked up, and
+    partitioned, by the first."""
 
     state: RowState
     table: str
@@ -56,8 +56,8 @@ class RowSource(Protocol):
 
 @dataclass(frozen=True)
 class Violation:
-    """`id`: the entity that breaks the rule. `text` or, for floating numbers, `number`: its value. `other`: a second
-    holder of a unique value."""
+    """`id`: the entity that breaks the rule. `text` or, for floats, `number`: its value. `other`: a second holder of a unique
+    value."""
 
     rule: str
     property: str
@@ -67,21 +67,21 @@ class Violation:
     other: str | None = None
 
     def shown(self) -> str:
-        """The value as the error says it."""
+        """The value as the error shows it."""
         return str(self.text) if self.number is None else repr(self.number)
 
 
 class FewRows(Protocol):
-    """The rows of a write of a few rows, as values: enough to see at once that a rule is kept."""
+    """The rows of a small write, as values: enough to see quickly that a rule holds."""
 
     def new(self, table: str) -> Sequence[Mapping[str, Any]] | None:
-        """The rows that the write puts; None: there are too many to look at one by one."""
+        """The rows that the write puts; None if there are too many to go through one by one."""
 
     def has_taken_ids(self, table: str) -> bool:
         """Whether the branch has an id that it must not have."""
 
     def has_all(self, table: str, ids: set[str]) -> bool:
-        """Whether these are all ids of rows after the write."""
+        """Whether all of these are ids of rows after the write."""
 
 
 Record = tuple[str, str, str]
@@ -97,7 +97,7 @@ class Check(ABC):
     @property
     @abstractmethod
     def table(self) -> str:
-        """The type whose entities are in violation."""
+        """The table of the entities that are in violation."""
 
     @property
     @abstractmethod
@@ -107,20 +107,20 @@ class Check(ABC):
     @property
     @abstractmethod
     def others(self) -> tuple[Need, ...]:
-        """Rows with which other writers can break the check. None: it holds on every snapshot if it holds on one."""
+        """Rows with which other writers can break the check. If empty, a check that holds on one snapshot holds on all."""
 
     @property
     def details(self) -> tuple[Need, ...]:
-        """Rows that are read only to name what is wrong."""
+        """Rows that are read only to describe a violation."""
         return ()
 
     @property
     def needs_more_rows(self) -> bool:
-        """Whether rows that come later can make good what is broken."""
+        """Whether rows written later can repair a violation."""
         return False
 
     def is_kept(self, rows: FewRows) -> bool:
-        """Whether a look at a few rows shows that nothing is broken. False says nothing: `find` tells."""
+        """Whether a few rows are enough to show that nothing is broken. False proves nothing: `find` decides."""
         return False
 
     @abstractmethod
@@ -131,7 +131,7 @@ class Check(ABC):
     def error(self, violation: Violation, *, file: str | None = None, line: int | None = None) -> OmnigraphError: ...
 
     def records(self, violation: Violation) -> tuple[Record, ...]:
-        """The records of the input that may be to blame, the likeliest first."""
+        """The records of the input that may be to blame, most likely first."""
         return ((self.table, "id", violation.id),)
 
 
@@ -139,7 +139,7 @@ class Check(ABC):
 
 
 class Query:
-    """The SQL of a rule over named relations. A row of its result, with the fields of a Violation, is a violation."""
+    """The SQL of a rule over named relations. Each row of its result is a violation, with the fields of Violation."""
 
     def __init__(self, tree: exp.Query) -> None:
         ordered = exp.select("*").from_(tree.subquery("violations")).order_by('"id"', '"property"', '"text"')

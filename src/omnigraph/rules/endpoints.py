@@ -1,4 +1,4 @@
-"""Both ends of an edge are nodes of the result: of the edges that come, and of the edges that stay where nodes go."""
+"""Both ends of an edge are nodes of the result: for edges that are added, and for edges that stay while nodes are removed."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class _EndCheck(Check):
 
 
 class EndpointCheck(_EndCheck):
-    """A new edge needs its nodes. Ids of edges are read only when there is something to report."""
+    """A new edge needs its nodes. Ids of edges are read only if there is something to report."""
 
     rank = 3
 
@@ -135,5 +135,5 @@ class DanglingCheck(_EndCheck):
         )
 
     def records(self, violation: Violation) -> tuple[Record, ...]:
-        """None: the edge is not in the input, and neither is the node."""
+        """Empty: neither the edge nor the node is in the input."""
         return ()

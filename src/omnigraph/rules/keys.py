@@ -1,4 +1,4 @@
-"""The rules about ids: each once in a write, and an insert only where there is none."""
+"""The rules about ids: each only once in a write, and an insert only of an id that is free."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class KeyCheck(Check):
 
 
 def _may_have_duplicates(rows: pa.Table) -> bool:
-    """Of many rows the query finds out in less time."""
+    """For many rows, the query itself is the fastest way to find out."""
     return rows.num_rows > MAX_ROWS_ON_ONE_CORE or bool(len(rows.column("id").unique()) < rows.num_rows)
 
 

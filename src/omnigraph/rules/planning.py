@@ -1,4 +1,4 @@
-"""Which checks a write needs: one function from what it does to a type to the checks, for every kind of writer."""
+"""Which checks a write needs: one function from its changes to the checks, for every kind of writer."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from omnigraph.rules.values import ValueCheck, has_value_rules
 
 
 class Change(NamedTuple):
-    """What a write does to one type. `inserts`: rows of ids that must be free. `replaces`: rows of any id, in place of the
-    row that has it, if one does. `deletes`: rows go and no other comes in their place."""
+    """What a write does to one type. `inserts`: adds rows whose ids must be free. `replaces`: puts rows with any id, in place of
+    the existing row if there is one. `deletes`: removes rows without replacing them."""
 
     inserts: bool = False
     replaces: bool = False
@@ -50,8 +50,8 @@ def checks_of(catalog: Catalog, entity: EntityType, change: Change) -> Iterator[
 
 
 def plan_checks(catalog: Catalog, changes: Mapping[str, Change]) -> list[Check]:
-    """The checks of a write, in the order in which they are made and their violations reported: by rule, nodes before
-    edges, by name of the type. `changes` by table."""
+    """The checks of a write, in the order in which they run and report violations: by rule, nodes before edges, by name of the
+    type. `changes` by table."""
     checks: list[Check] = []
     counted: dict[str, CardinalityCheck] = {}
     for table, change in changes.items():
@@ -60,19 +60,19 @@ def plan_checks(catalog: Catalog, changes: Mapping[str, Change]) -> list[Check]:
                 counted[check.table] = _joined(counted.get(check.table), check)
             else:
                 checks.append(check)
-    # The sort keeps the order of a type's own constraints.
+    # The sort is stable, so a type's own constraints keep their order.
     return sorted(
         [*checks, *counted.values()], key=lambda check: (check.rank, check.table.startswith("edge:"), check.table)
     )
 
 
 class CheckPlan:
-    """The checks of a kind of write, and what follows from them. Made once for every such write."""
+    """The checks of a kind of write, and what follows from them. Made once for all such writes."""
 
     def __init__(self, catalog: Catalog, changes: Mapping[str, Change]) -> None:
         self.checks = tuple(plan_checks(catalog, changes))
         self.repeated = tuple(check for check in self.checks if check.others)
-        """Those that others can break: they are made again on another snapshot."""
+        """Checks that other writers can break: they run again on another snapshot."""
         self.reads = tables_read(self.checks)
         self.needs_more_rows = any(check.needs_more_rows for check in self.checks)
 
@@ -89,5 +89,5 @@ def _joined(first: CardinalityCheck | None, second: CardinalityCheck) -> Cardina
 
 
 def tables_read(checks: Iterable[Check]) -> tuple[str, ...]:
-    """The tables whose rows the checks rely on: when one of them moves, the write is checked again."""
+    """The tables whose rows the checks rely on: if one of them changes, the write is checked again."""
     return tuple(sorted({need.table for check in checks for need in check.others}))

@@ -16,7 +16,7 @@ QUERIES_KEPT = 1_024
 
 @dataclass(frozen=True)
 class UniqueCheck(Check):
-    """One constraint. A key needs none: its members are the id."""
+    """One constraint. A key needs no such check: its members are the id."""
 
     entity: EntityType
     fields: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Rules that look at one row alone: required, enum, @range, @check."""
+"""Rules about a single row: required, enum, @range, @check."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Properties = tuple[tuple[str, PropertyType], ...]
 
 @dataclass(frozen=True)
 class Condition:
-    """What must not be true of one property."""
+    """A condition that must not be true of a property."""
 
     rule: str
     property: str
@@ -54,13 +54,13 @@ class ValueCheck(Check):
     def is_kept(self, rows: FewRows) -> bool:
         new = rows.new(self.table)
         return new is not None and not any(
-            (row.get(name) is None) is is_required for name, is_required in self._looked_at for row in new
+            (row.get(name) is None) is is_required for name, is_required in self._checked_properties for row in new
         )
 
     @cached_property
-    def _looked_at(self) -> tuple[tuple[str, bool], ...]:
-        """Every property that a condition looks at, and whether it is required; any other condition is about values that are
-        there."""
+    def _checked_properties(self) -> tuple[tuple[str, bool], ...]:
+        """Every property that a condition involves, and whether the condition is that it is required; all other conditions are
+        about values that are not null."""
         return tuple((condition.property, condition.rule == "required") for condition in conditions(self.entity))
 
     def find(self, rows: RowSource, *, complete: bool = False) -> list[Violation]:
@@ -83,7 +83,7 @@ class ValueCheck(Check):
 
 
 def check_of(entity: EntityType, constraint: Constraint) -> ValueCheck:
-    """One constraint of one property alone."""
+    """The check of one constraint of one property alone."""
     properties = {
         name: replace(property, type=replace(property.type, nullable=True, enum=()))
         for name, property in entity.properties.items()
@@ -93,7 +93,7 @@ def check_of(entity: EntityType, constraint: Constraint) -> ValueCheck:
 
 
 def exactness(entity: EntityType, name: str) -> ValueCheck:
-    """Whole numbers of a property that are exact as F64: those beyond 2^53 are not all of them."""
+    """Checks that the integers of a property are exact as F64, which not all beyond 2^53 are."""
     low = -MAX_EXACT if entity.properties[name].type.scalar is Scalar.I64 else None
     return check_of(entity, Constraint("range", (name,), low, MAX_EXACT))
 
@@ -103,7 +103,7 @@ def has_value_rules(entity: EntityType) -> bool:
 
 
 def may_break(entity: EntityType, rows: pa.Table) -> bool:
-    """A required null, or a value where another condition looks at one (a null satisfies those)."""
+    """Whether there is a required null, or a value where another condition applies (a null satisfies those)."""
     return any(
         rows.column(condition.property).null_count > 0
         if condition.rule == "required"
@@ -136,12 +136,12 @@ def first_errors(entity: EntityType, rows: pa.Table) -> dict[int, InputError]:
 
 
 def conditions(entity: EntityType) -> tuple[Condition, ...]:
-    """Every condition of a type, in the order they are reported."""
+    """Every condition of a type, in the order in which they are reported."""
     return _conditions(*_meaning(entity))
 
 
 def _meaning(entity: EntityType) -> tuple[Properties, tuple[Constraint, ...]]:
-    """All of a type that these rules look at."""
+    """Everything about a type that these rules depend on."""
     return tuple((name, property.type) for name, property in entity.properties.items()), entity.constraints
 
 
@@ -200,7 +200,7 @@ def _violations(condition: Condition) -> exp.Select:
     return selection.from_(table("new")).where(condition.violated.copy())
 
 
-# ---------------------------------------------------------------- words
+# ---------------------------------------------------------------- messages
 
 
 def _message(entity: EntityType, broken: Violation) -> str:
