@@ -55,22 +55,18 @@ class View:
         return 0 if state is None else state.rows
 
     def table(self, key: str) -> Table | None:
-        """The table of a type, or None if no row of it was ever written."""
+        """The table of a type, or None if no row of it was ever written. Below inline rows, the stored version is opened when it is
+        first needed."""
         table = self._tables.get(key)
-        if table is None:
-            table = self._open(key)
-            if table is not None:
-                self._tables[key] = table
+        if table is None and (state := self.state(key)) is not None:
+            if state.inline:
+                table = self.repository.tables.changed(
+                    state.path, state.version, self.layout(key), state.inline, lambda: self._stored(key, state)
+                )
+            else:
+                table = self._stored(key, state)
+            self._tables[key] = table
         return table
-
-    def _open(self, key: str) -> Table | None:
-        state = self.state(key)
-        if state is None:
-            return None
-        stored = self._stored(key, state)
-        if not state.inline:
-            return stored
-        return self.repository.tables.changed(state.path, state.version, self.layout(key), state.inline, lambda: stored)
 
     def _stored(self, key: str, state: TableState) -> Table:
         self.repository.remember_use(state, self.snapshot.commit)
@@ -78,15 +74,6 @@ class View:
             return self.repository.tables.open(state.path, state.version, state.digest, layout=self.layout(key))
         except Damaged as damage:
             raise self.repository.explained(damage, self.snapshot.commit) from damage
-
-    def table_in_commits(self, key: str) -> Table | None:
-        """Like `table`, but the stored version is opened only once more than inline rows is asked for."""
-        state = self.state(key)
-        if state is None or not state.inline:
-            return self.table(key)
-        return self.repository.tables.changed(
-            state.path, state.version, self.layout(key), state.inline, lambda: self._stored(key, state)
-        )
 
     def layout(self, key: str) -> Layout:
         """Where the columns of a type are stored."""
@@ -255,7 +242,8 @@ def _tables(
 ) -> Tables:
     from omnigraph.tables import Tables
 
-    return Tables(store.uri, storage_options=storage_options, durable=durability == "disk", runtime=runtime)
+    is_durable = durability == "disk"
+    return Tables(store.uri, storage_options=storage_options, durable=is_durable, runtime=runtime, store=store)
 
 
 def encode_catalog(catalog: Catalog) -> bytes:

@@ -13,6 +13,8 @@ from omnigraph.tables import Fragment
 
 CHANGED = 1_000
 SLACK = 1.2
+MANY_ROWS = 60_000
+"""A table of fewer rows is read with a request for each fragment, which costs less."""
 
 
 def merge_cost(s3: S3Server, rows: int) -> tuple[int, int, int]:
@@ -48,13 +50,13 @@ def check_flat(s3: S3Server, sizes: list[int]) -> None:
 
 @pytest.mark.s3
 def test_a_merge_costs_the_same_in_a_table_of_any_size(s3: S3Server) -> None:
-    check_flat(s3, [10_000, 1_000_000])
+    check_flat(s3, [MANY_ROWS, 1_000_000])
 
 
 @pytest.mark.s3
 @pytest.mark.soak
 def test_a_merge_costs_the_same_in_five_million_rows(s3: S3Server) -> None:
-    check_flat(s3, [10_000, 1_000_000, 5_000_000])
+    check_flat(s3, [MANY_ROWS, 1_000_000, 5_000_000])
 
 
 def data_files(graph: og.Graph) -> set[Path]:

@@ -70,28 +70,53 @@ def test_a_warm_point_read_asks_at_most_three_times(s3: S3Server) -> None:
     assert _asked(s3, repository, POINT, "p0-7") <= 3
 
 
-def test_a_cold_process_reads_its_first_row_with_eight_requests(s3: S3Server) -> None:
-    """The identity, a listing, the entry, the schema; Lance asks for the size of a manifest before it reads it; a small file is read
-    whole, once for the ids and once for the values."""
+def _cold(s3: S3Server, uri: str, text: str, name: str) -> tuple[list[dict[str, object]], list[str]]:
+    """What a process that has nothing finds, and what it asks for."""
+    s3.reset()
+    rows = og.open(uri, storage_options=s3.options).query(text, {"n": name}).rows
+    asked = [
+        request.kind if request.kind != "GET" else request.key.rpartition(".")[2] or request.key
+        for request in s3.requests()
+    ]
+    return rows, asked
+
+
+@pytest.mark.parametrize("state", ["new", "of another schema", "optimized"])
+def test_a_cold_process_reads_its_first_row_with_six_requests(state: str, s3: S3Server) -> None:
+    """The identity, a listing, the entry, the schema, the version, the file. A row that stands in a commit needs neither of the last two."""
     uri = f"s3://{s3.new_bucket()}/graph"
     graph = og.init(uri, schema=SCHEMA, storage_options=s3.options)
     with graph.transaction() as tx:
         tx.insert_many("Person", [{"name": f"p{number}", "age": number} for number in range(100)])
+    if state == "of another schema":
+        graph.apply_schema(SCHEMA.replace("age: I32?", "age: I32?  city: String?"))
+    elif state == "optimized":
+        graph.optimize()
     with graph.transaction() as tx:
         tx.insert("Person", name="new", age=1)
-    s3.reset()
-    assert og.open(uri, storage_options=s3.options).query(POINT, {"n": "p7"}).rows == [{"p.age": 7}]
-    kinds = [(request.method, request.key.rpartition("/")[2].rpartition(".")[2]) for request in s3.requests()]
-    assert kinds == [
-        ("GET", "json"),
-        ("GET", ""),
-        ("GET", "json"),
-        ("GET", "json"),
-        ("HEAD", "manifest"),
-        ("GET", "manifest"),
-        ("GET", "lance"),
-        ("GET", "lance"),
-    ]
+    in_commit = ["json", "LIST", "json", "json"]
+    in_file = [*in_commit, "manifest", "lance"]
+    whole = "query q($n: String) { match { $p: Person { name: $n } } return { $p.age, $p.name } }"
+    assert _cold(s3, uri, POINT, "p7") == ([{"p.age": 7}], in_file)
+    assert _cold(s3, uri, whole, "p7") == ([{"p.age": 7, "p.name": "p7"}], in_file)
+    assert _cold(s3, uri, POINT, "new") == ([{"p.age": 1}], in_commit)
+
+
+def test_a_cold_process_reads_small_fragments_whole(s3: S3Server) -> None:
+    """Three fragments with an index: they are read whole, which needs fewer hops than the index would."""
+    uri = f"s3://{s3.new_bucket()}/graph"
+    repository = new_graph(uri, SCHEMA, s3.options)
+    for first in (0, 300, 500):
+        people = [{"type": "Person", "data": {"name": f"p{first + i}", "age": i}} for i in range(300 - first // 2)]
+        commit(repository, people)
+    view = repository.head()[1]
+    table = view.table("node:Person")
+    assert table is not None
+    assert len(table.fragments) == 3
+    build_indexes(view)
+    rows, asked = _cold(s3, uri, POINT, "p301")
+    assert rows == [{"p.age": 1}]
+    assert asked == ["json", "LIST", "json", "json", "manifest", *["lance"] * 3]
 
 
 def test_a_cold_first_query_asks_at_most_eight_times_a_table(s3: S3Server) -> None:

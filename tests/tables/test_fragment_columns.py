@@ -63,7 +63,7 @@ def staged(tables: Tables, base: Table, *numbers: int, remove: list[int] | None 
 @pytest.mark.parametrize("seed", range(3))
 def test_lookups_in_memory_are_right_after_any_changes(seed: int) -> None:
     chance = random.Random(seed)
-    tables = Tables("memory://")
+    tables = Tables("memory://columns")
     found = tables.create("edges/E-1", SCHEMA)
     number = 0
     for step in range(24):
@@ -79,7 +79,7 @@ def test_lookups_in_memory_are_right_after_any_changes(seed: int) -> None:
 
 @pytest.mark.usefixtures("always")
 def test_versions_that_share_a_fragment_number_do_not_mix() -> None:
-    tables = Tables("memory://")
+    tables = Tables("memory://columns")
     base = tables.create("edges/E-1", SCHEMA)
     ours, theirs = (staged(tables, base, *numbers) for numbers in ((1, 2), (3, 4)))
     less = staged(tables, ours, remove=ours.lookup("id", ["e1"], ["id"], with_address=True)["_rowaddr"].to_pylist())

@@ -47,7 +47,7 @@ def check(table: Table) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_lookups_are_right_after_any_changes(seed: int) -> None:
     chance = random.Random(seed)
-    tables = Tables("memory://")
+    tables = Tables("memory://lookups")
     table = tables.create("edges/E-1", SCHEMA)
     number = 0
     for step in range(40):
@@ -82,7 +82,7 @@ def test_another_reader_finds_the_same(tmp_path: object) -> None:
 
 def test_two_versions_of_one_base_do_not_mix() -> None:
     """Fragments that got the same number in two versions have different rows."""
-    tables = Tables("memory://")
+    tables = Tables("memory://lookups")
     base = tables.create("edges/E-1", SCHEMA)
     ours, theirs = (tables.stage(base, rows=rows(number)) for number in (1, 2))
     for staged, id in ((ours, "e1"), (theirs, "e2"), (ours, "e1")):

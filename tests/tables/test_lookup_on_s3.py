@@ -21,10 +21,13 @@ def rows(start: int) -> pa.Table:
     return pa.Table.from_arrays([pa.array(column) for column in columns], schema=SCHEMA)
 
 
-@pytest.fixture
-def table(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Table:
-    """Two fragments that count as long ones, of which some rows are gone, as a process sees them that did not write them."""
-    monkeypatch.setattr(lookups, "MAX_FRAGMENT_ROWS", 0)
+@pytest.fixture(params=["whole", "keys"])
+def table(request: pytest.FixtureRequest, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Table:
+    """Two fragments, of which some rows are gone, as a process sees them that did not write them: so small that they are read whole,
+    or such that count as long ones."""
+    if request.param == "keys":
+        monkeypatch.setattr(lookups, "MAX_FRAGMENT_ROWS", 0)
+        monkeypatch.setattr("omnigraph.tables.table.READ_WHOLE_BYTES", 0)
     root = f"s3://{s3.new_bucket()}"
     tables = Tables(root, storage_options=s3.options)
     base = tables.create("edges/E", SCHEMA)

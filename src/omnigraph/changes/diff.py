@@ -106,7 +106,7 @@ def same_state(a: TableState | None, b: TableState | None) -> bool:
 
 
 def rows_in(view: View, entity: EntityType) -> TypeRows:
-    return TypeRows(entity, view.table_in_commits(entity.table_key))
+    return TypeRows(entity, view.table(entity.table_key))
 
 
 def _sides(before: View, after: View, pair: TypePair) -> tuple[TypeRows, TypeRows] | None:

@@ -97,6 +97,15 @@ class FragmentColumns:
             columns[name] = column
         return columns
 
+    def put(self, table: Table, fragment: Fragment, rows: pa.Table) -> None:
+        """Cache columns of a fragment's live rows."""
+        import pyarrow as pa
+
+        for name, column in zip(rows.column_names, rows.columns, strict=True):
+            cells = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+            is_wide = cells.nbytes > self._memory.capacity // COLUMN_SHARE
+            self._memory.put(_key(table, fragment, name), _TooWide() if is_wide else cells)
+
     def _counted(self, keys: Mapping[str, object], fragment: object, lookups: int) -> _Use:
         with self._lock:
             use = self._uses.setdefault(fragment, _Use())
@@ -117,17 +126,10 @@ class FragmentColumns:
 
     def _read_together(self, table: Table, fragment: Fragment, keys: Mapping[str, object]) -> None:
         """Read the columns that are not held yet in one scan."""
-        import pyarrow as pa
-
         missing = [name for name, key in keys.items() if name != OFFSET and key not in self._memory]
         if len(missing) < 2:
             return
-        rows = table.scan(missing, fragments=[fragment.id]).read_all()
-        for name in missing:
-            column = rows.column(name)
-            cells = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-            is_wide = cells.nbytes > self._memory.capacity // COLUMN_SHARE
-            self._memory.put(keys[name], _TooWide() if is_wide else cells)
+        self.put(table, fragment, table.scan(missing, fragments=[fragment.id]).read_all())
 
     def _read(self, table: Table, fragment: Fragment, name: str) -> Any:
         """A column; reading stops as soon as it turns out to be too wide."""

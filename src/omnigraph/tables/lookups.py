@@ -3,13 +3,14 @@ column's index, or by one scan if that is cheaper."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.tables import filters
-from omnigraph.tables.fragment import OFFSET_BITS, ROW_ADDRESS, Fragment, fragment_of_address, offset_of_address
+from omnigraph.tables.fragment import OFFSET_BITS, ROW_ADDRESS, Fragment
 from omnigraph.tables.fragment_columns import OFFSET
 from omnigraph.tables.key_cache import MAX_FRAGMENT_ROWS, FragmentKeys
 from omnigraph.tables.layout import KEY_COLUMNS
@@ -111,7 +112,8 @@ class Lookup:
             rows = keys.rows.take(places) if columns is None else keys.rows.select(list(columns)).take(places)
             return rows.append_column(ROW_ADDRESS, pa.array(addresses, pa.uint64())) if self.with_address else rows
         if columns is None or not set(columns) <= keys.columns.keys():
-            known = self._held_columns(fragment)
+            whole = table.read_whole([fragment])
+            known = self._held_columns(fragment) if whole is None else whole[0]
             if known is not None:
                 return self._from_columns(known, pa.array(places), addresses if self.with_address else None)
             rows = table.take_addresses(addresses, columns)
@@ -259,9 +261,12 @@ def held_keys(table: Table, name: str) -> tuple[HeldKeys, list[Fragment]]:
     held: HeldKeys = []
     missing: list[Fragment] = []
     others: list[Fragment] = []
+    is_whole = table.is_read_whole()
     for fragment in table.fragments:
         if (keys := table.keys.get(table.path, fragment.content)) is not None:
             held.append((fragment, keys))
+        elif is_whole:
+            missing.append(fragment)
         elif fragment.rows > MAX_FRAGMENT_ROWS or fragment.id in table.indexed_fragments.get(name, ()):
             others.append(fragment)
         else:
@@ -286,17 +291,20 @@ def _held_whole(table: Table) -> tuple[HeldKeys, list[Fragment]]:
 
 
 def _read_keys(table: Table, fragments: Sequence[Fragment]) -> HeldKeys:
+    import pyarrow as pa
+
     assert table.keys is not None
     names = [name for name in KEY_COLUMNS if name in table.schema.names]
-    rows = table.read(names, fragments=[fragment.id for fragment in fragments], with_address=True)
-    by_fragment: dict[int, list[int]] = {fragment.id: [] for fragment in fragments}
-    for place, address in enumerate(rows.column(ROW_ADDRESS).to_pylist()):
-        by_fragment[fragment_of_address(address)].append(place)
-    result = []
-    for fragment in fragments:
-        places = by_fragment[fragment.id]
-        own = rows.take(places)
-        keys = FragmentKeys.of(own, [offset_of_address(address) for address in own.column(ROW_ADDRESS).to_pylist()])
+    whole = table.read_whole(fragments)
+    if whole is None:
+        rows = table.read(names, fragments=[fragment.id for fragment in fragments])
+        ends = itertools.accumulate(fragment.rows for fragment in fragments)
+        parts = [rows.slice(end - fragment.rows, fragment.rows) for fragment, end in zip(fragments, ends, strict=True)]
+    else:
+        parts = [pa.table({name: columns[name] for name in names}) for columns in whole]
+    read = []
+    for fragment, part in zip(fragments, parts, strict=True):
+        keys = FragmentKeys.of(part, table.live_offsets(fragment).tolist())
         table.keys.put(table.path, fragment.content, keys)
-        result.append((fragment, keys))
-    return result
+        read.append((fragment, keys))
+    return read

@@ -25,15 +25,15 @@ from omnigraph.tables.key_cache import KeyCache
 from omnigraph.tables.lance_errors import translated
 from omnigraph.tables.layout import KEY_COLUMNS, Layout
 from omnigraph.tables.staging import PreviousAttempt, Staged, TrimmedFragment
-from omnigraph.tables.table import Table
+from omnigraph.tables.table import READ_WHOLE_BYTES, Table
 from omnigraph.tables.verifying import (
     SizeOf,
     TableFile,
-    check_manifest,
     content_fault,
     damaged_deletions,
     damaged_files,
     needed_files,
+    read_manifest,
 )
 from omnigraph.values.inline_rows import NO_INLINE, Inline
 
@@ -49,6 +49,7 @@ PACKED = {"lance-encoding:compression": "zstd"}
 TABLES_CACHED = 512
 CHANGED_TABLES_CACHED = 128
 MAX_CHECKED = 100_000
+FIRST_DETACHED = 1 << 63
 MAX_INDEX_CACHE_BYTES = 512 * 1024 * 1024
 MAX_METADATA_CACHE_BYTES = 256 * 1024 * 1024
 """The most that Lance caches for one graph; or half and a quarter of the runtime's memory, if that is less."""
@@ -64,7 +65,9 @@ class Tables:
         storage_options: Mapping[str, str] | None = None,
         durable: bool = True,
         runtime: Runtime | None = None,
+        store: Store | None = None,
     ) -> None:
+        """`store`: a store that is already open at the same root."""
         self.root = root.rstrip("/")
         self._options = storage_options_for(root, storage_options)
         self._folder = None if "://" in root else Path(root)
@@ -74,18 +77,14 @@ class Tables:
         self._lock = threading.Lock()
         self._session_value: Any = None
         self._memory = _memory_at(self.root)
+        durability: Durability = "disk" if durable else "process"
+        opened = store or open_store(self.root, storage_options=self._options, durability=durability)
+        self.store: Store | None = None if self._memory else opened
+        """The store of the tables' files; None for tables in memory."""
         self.runtime = runtime or Runtime()
         self._keys = KeyCache(self.runtime.cache, self.root)
         self._checked: set[tuple[str, str]] = set()
         """Deletion files whose content matched the digest in their name."""
-
-    @cached_property
-    def store(self) -> Store | None:
-        """The store of the tables' files; None for tables in memory."""
-        if self._memory is not None:
-            return None
-        durability: Durability = "disk" if self._durable else "process"
-        return open_store(self.root, storage_options=self._options, durability=durability)
 
     @cached_property
     def derived_store(self) -> Store | None:
@@ -143,10 +142,8 @@ class Tables:
             stored = self._cache.get((path, version, None))
         if stored is not None:
             return self.remember(Table(path, stored.dataset, layout))
-        if self._folder is not None and digest is not None:
-            check_manifest(self._folder, path, version, digest)
         with translated(path):
-            table = self._opened(path, version, layout)
+            table = self._opened(path, version, digest, layout)
             self._check_deletions(table)
         return self.remember(table)
 
@@ -200,8 +197,8 @@ class Tables:
         if self._memory is not None:
             return
         try:
-            if self._folder is not None:
-                check_manifest(self._folder, path, version, digest)
+            if self._folder is not None and self.store is not None:
+                read_manifest(self.store, path, version, digest)
             table = self.open(path, version)
         except Damaged as damage:
             yield damage
@@ -216,10 +213,8 @@ class Tables:
         with self._lock:
             table = self._cache.get((path, version, None))
         if table is None:
-            if self._folder is not None and digest is not None:
-                check_manifest(self._folder, path, version, digest)
             with translated(path):
-                table = self._opened(path, version)
+                table = self._opened(path, version, digest)
         return files_of(table)
 
     @property
@@ -247,13 +242,11 @@ class Tables:
     def needed_files(self, path: str, version: int, digest: str | None = None) -> tuple[int, tuple[TableFile, ...]]:
         """The number of rows of a version, and the files besides its manifest that a read of it may need. Raises Damaged if the
         manifest is missing or cannot be read. The version is not cached."""
-        if self._folder is not None:
-            check_manifest(self._folder, path, version, digest)
         try:
             with translated(path):
-                table = self._opened(path, version)
+                table = self._opened(path, version, digest)
                 return table.rows, tuple(needed_files(table))
-        except (StorageTransient, StorageDenied):
+        except (Damaged, StorageTransient, StorageDenied):
             raise
         except Exception as error:  # For a damaged manifest, Lance raises whatever error it runs into.
             what = f"it cannot be read ({type(error).__name__})"
@@ -299,12 +292,21 @@ class Tables:
         """What is wrong with the content of a file of a table; None also if files carry no digests."""
         return None if self._folder is None else content_fault(self._folder / path, file)
 
-    def _opened(self, path: str, version: int, layout: Layout | None = None) -> Table:
+    def _opened(self, path: str, version: int, digest: str | None = None, layout: Layout | None = None) -> Table:
         """A new handle, not the cached one."""
         import lance
 
-        dataset = lance.dataset(
-            self.uri(path), version=version, storage_options=self._options or None, session=self._session()
+        manifest = None
+        if self.store is not None and version >= FIRST_DETACHED:
+            # Lance would request the file's size before reading it.
+            manifest = read_manifest(self.store, path, version, digest)
+        dataset = lance.LanceDataset(
+            self.uri(path),
+            version,
+            block_size=None if self._folder or self._memory else READ_WHOLE_BYTES,
+            storage_options=self._options or None,
+            serialized_manifest=manifest,
+            session=self._session(),
         )
         return Table(path, dataset, layout)
 

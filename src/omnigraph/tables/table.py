@@ -25,6 +25,10 @@ ROWS_PER_TAKE = 16_384
 
 BYTES_PER_TAKE = 1 << 20
 
+READ_WHOLE_BYTES = 256 * 1024
+READ_WHOLE_FRAGMENTS = 4
+"""On an object store, a file of up to this size is read with one request, whichever columns are wanted; up to so many files at once."""
+
 
 class Table:
     """Immutable: a path and a version. Thread-safe; everything derived from it may be cached."""
@@ -138,6 +142,35 @@ class Table:
         is_deleted[(addresses & np.uint64((1 << OFFSET_BITS) - 1)).astype(np.int64)] = False
         return np.flatnonzero(is_deleted)
 
+    def live_offsets(self, fragment: Fragment) -> np.ndarray:
+        """The offsets, within a fragment's files, of the rows that this version has; ascending."""
+        import numpy as np
+
+        return np.delete(np.arange(self.stored_rows[fragment.id]), self.deleted_offsets(fragment))
+
+    def is_read_whole(self, fragments: Collection[int] | None = None) -> bool:
+        """Whether these fragments (None: all) are on an object store, few, and one request each: then neither reading fewer columns
+        nor an index saves anything."""
+        if "://" not in self.dataset.uri:
+            return False
+        chosen = self.fragments if fragments is None else [self._fragments_by_id[id] for id in fragments]
+        return len(chosen) <= READ_WHOLE_FRAGMENTS and all(
+            0 < fragment.bytes <= READ_WHOLE_BYTES for fragment in chosen
+        )
+
+    def read_whole(self, fragments: Sequence[Fragment]) -> list[dict[str, pa.Array]] | None:
+        """All columns of fragments that are read whole, which are then held in memory; None if they are not read whole."""
+        if self.keys is None or not self.is_read_whole([fragment.id for fragment in fragments]):
+            return None
+        names, held = self.schema.names, self.keys.columns
+        if missing := [fragment for fragment in fragments if not held.is_held(self, fragment, names)]:
+            rows, first = self.read(names, fragments=[fragment.id for fragment in missing]), 0
+            for fragment in missing:
+                held.put(self, fragment, rows.slice(first, fragment.rows))
+                first += fragment.rows
+        whole = [columns for fragment in fragments if (columns := held.find(self, fragment, names)) is not None]
+        return whole if len(whole) == len(fragments) else None
+
     def read_stored(self, columns: Sequence[str], fragments: Sequence[int]) -> pa.Table:
         """Whole fragments as stored, including the rows that this version has deleted."""
         with translated(self.path):
@@ -162,7 +195,8 @@ class Table:
     ) -> pa.RecordBatchReader:
         """A stream of batches, in fragment order. `fragments` limits the scan to these fragment ids. `with_deleted` includes rows
         that this version has deleted; their row id is null, and row ids must be requested too."""
-        chosen = None if fragments is None else [self.dataset.get_fragment(id) for id in fragments]
+        ids = None if fragments is None else list(fragments)
+        is_whole = self.is_read_whole(ids)
         mapped, names = self.columns, None if columns is None else list(columns)
         if mapped is not None:
             names = list(self.schema.names) if names is None else names
@@ -170,13 +204,15 @@ class Table:
         scanner = self.dataset.scanner(
             columns=names if mapped is None else read,
             filter=self.stored_filter(filter),
-            fragments=chosen,
+            fragments=None if ids is None else [self.dataset.get_fragment(id) for id in ids],
             with_row_address=with_address,
             with_row_id=with_row_id,
             include_deleted_rows=with_deleted,
             batch_size=batch_rows,
             limit=limit,
             scan_in_order=True,
+            use_scalar_index=False if is_whole else None,
+            late_materialization=False if is_whole else None,
         )
         reader = scanner.to_reader()
         if mapped is None or names is None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from omnigraph.errors import Damaged
+from omnigraph.errors import Damaged, ObjectMissing
+from omnigraph.storage import Store
 from omnigraph.tables import digests
 from omnigraph.tables.files import files_of
 from omnigraph.tables.table import Table
@@ -66,15 +68,21 @@ def content_fault(folder: Path, file: TableFile) -> str | None:
     return MISSING
 
 
-def check_manifest(folder: Path, path: str, version: int, digest: str | None) -> None:
-    """Raises Damaged unless the manifest of a table on local disk exists, with this digest if one is known."""
-    file = digests.version_file(version)
+def read_manifest(store: Store, path: str, version: int, digest: str | None) -> bytes:
+    """The manifest of a detached version, in the form that Lance takes. Raises Damaged if its file is missing, is not a manifest,
+    or has another digest than this one, if one is known."""
+    file = f"{path}/{digests.version_file(version)}"
     try:
-        actual = digests.digest_of(folder / path / file)
-    except FileNotFoundError as error:
-        raise Damaged(f"{path}/{file}", MISSING) from error
-    if digest not in (None, actual):
-        raise Damaged(f"{path}/{file}", CHANGED)
+        data = store.get(file)
+    except ObjectMissing as error:
+        raise Damaged(file, MISSING) from error
+    # The file ends with the manifest's position (8 bytes), the format (4 bytes) and a magic word. The manifest begins with its length.
+    start = int.from_bytes(data[-16:-8], "little")
+    end = start + 4 + int.from_bytes(data[start : start + 4], "little")
+    is_whole = data.endswith(b"LANC") and end <= len(data) - 16
+    if not is_whole or digest not in (None, hashlib.sha256(data).hexdigest()[: digests.DIGITS]):
+        raise Damaged(file, CHANGED)
+    return data[start + 4 : end]
 
 
 def damaged_deletions(table: Table, folder: Path, names: set[str]) -> Iterator[Damaged]:

@@ -34,6 +34,7 @@ from omnigraph.read.strategies.forms import direct_form
 from omnigraph.read.strategies.strategy import Answer, InputChoice, Read, Strategy, hop_name
 from omnigraph.remembered import Remembered
 from omnigraph.tables.adjacency.nodes import Nodes
+from omnigraph.tables.changed_table import ChangedTable
 from omnigraph.values.canonical import canonical_text
 from omnigraph.values.types import PropertyType, Scalar
 
@@ -208,6 +209,8 @@ class _Walk:
         self.plan, self.arguments = read.plan, read.arguments
         self.compact = Compact(read.view, read.arguments.deadline)
         self.numbers: dict[str, np.ndarray] = {}
+        self.looked_up: pa.Table | None = None
+        """Inline rows, if they are all that is needed; the numbers are then positions in this table."""
         self.rows = 0
         self.choices: list[InputChoice] = []
 
@@ -240,11 +243,24 @@ class _Walk:
         return nodes
 
     def _begin(self, ids: list[str]) -> None:
+        import numpy as np
+
         start = self.form.start
-        self.numbers[start] = self._nodes(start).find(ids)
+        self.looked_up = None if self.form.ways else self._inline_rows(ids)
+        if self.looked_up is None:
+            self.numbers[start], how = self._nodes(start).find(ids), "by number"
+        else:
+            self.numbers[start], how = np.arange(self.looked_up.num_rows), "inline"
         self.rows = len(self.numbers[start])
-        self.choices.append(InputChoice(f"${start}", "lookup", self.rows, f"{len(ids)} ids, by number", len(ids)))
+        self.choices.append(InputChoice(f"${start}", "lookup", self.rows, f"{len(ids)} ids, {how}", len(ids)))
         self._satisfy(start)
+
+    def _inline_rows(self, ids: list[str]) -> pa.Table | None:
+        """The rows with these ids if all of them are inline, so that no stored version has to be opened."""
+        table = self.compact.view.table(f"node:{self.form.types[self.form.start]}")
+        if ids and isinstance(table, ChangedTable) and all(id in table.inline.places for id in ids):
+            return table.lookup("id", ids)
+        return None
 
     def _follow(self, way: DirectedExpansion) -> None:
         """Repeat every match for each of its neighbours, with that neighbour added."""
@@ -294,6 +310,8 @@ class _Walk:
 
     def _cells(self, variable: str, name: str) -> pa.Array:
         type_name, numbers = self.form.types[variable], self.numbers[variable]
+        if self.looked_up is not None:
+            return self.looked_up.column(name).take(numbers).combine_chunks()
         if name == "id":
             return self._nodes(variable).ids(numbers)
         return self.compact.columns(type_name, [name], numbers)[name]
@@ -308,7 +326,10 @@ class _Walk:
                 by_variable.setdefault(cell.variable, []).append(cell)
         for variable, wanted in by_variable.items():
             names = list(dict.fromkeys(cell.column for cell in wanted))
-            columns = self.compact.values(self.form.types[variable], names, self.numbers[variable])
+            if self.looked_up is None:
+                columns = self.compact.values(self.form.types[variable], names, self.numbers[variable])
+            else:
+                columns = {name: self._cells(variable, name).to_pylist() for name in names}
             read.update((cell, columns[cell.column]) for cell in wanted)
             if variable != self.form.start and names != ["id"]:
                 self.choices.append(InputChoice(f"${variable}", "lookup", self.rows, "by number", self.rows))
@@ -321,7 +342,11 @@ class _Walk:
         self._read(tuple(cell for cell, _ in self.form.order), read)
         # Least significant key first: sorting is stable.
         for variable in reversed(self.plan.tie_break):
-            places.sort(key=self._nodes(variable).sort_keys(self.numbers[variable]).__getitem__)
+            if self.looked_up is None:
+                ids = self._nodes(variable).sort_keys(self.numbers[variable])
+            else:
+                ids = self._cells(variable, "id").to_pylist()
+            places.sort(key=ids.__getitem__)
         for cell, is_descending in reversed(self.form.order):
             values = read[cell]
             places.sort(key=lambda place: (values[place] is not None, values[place]), reverse=is_descending)

@@ -427,9 +427,8 @@ def stored_ends(table: Table, source: Numbering, target: Numbering) -> EndNumber
         rows = table.read(["src", "dst"], fragments=[fragment.id for fragment in group])
         kept = []
         for fragment in group:
-            stored = table.stored_rows[fragment.id]
-            kept.append(first + np.delete(np.arange(stored), table.deleted_offsets(fragment)))
-            first += stored
+            kept.append(first + table.live_offsets(fragment))
+            first += table.stored_rows[fragment.id]
         places = np.concatenate(kept)
         columns = [_whole(rows.column(name)) for name in ("src", "dst")]
         with ThreadPoolExecutor(2) as pool:

@@ -293,7 +293,7 @@ class AdjacencyIndex:
 
     def segments(self, table: Table, kind: str) -> Iterator[Segment]:
         """Stored segments of a table, closest in row count first."""
-        if self._store is None or table.rows < MIN_ROWS // 2:
+        if self._store is None or table.rows < MIN_ROWS // 2 or table.stored.is_read_whole():
             return
         names = self._names(table)
         tried = 0
@@ -335,7 +335,8 @@ def is_small(table: Table) -> bool:
     """Whether reading a table whole is as fast as reading a segment of it. On an object store each fragment costs a request or
     more."""
     stored = table.stored
-    return table.rows <= MIN_ROWS and ("://" not in stored.dataset.uri or len(stored.fragments) <= MAX_KEYS_FRAGMENTS)
+    is_near = "://" not in stored.dataset.uri or len(stored.fragments) <= MAX_KEYS_FRAGMENTS or stored.is_read_whole()
+    return table.rows <= MIN_ROWS and is_near
 
 
 def _most_changed(rows: int) -> int:
@@ -356,11 +357,11 @@ def ids_of(table: Table) -> SortedIds:
     covers = covers_of(table)
     total, kept, first = sum(covered.rows for covered in covers), [], 0
     for fragment in table.fragments:
-        stored = table.stored_rows[fragment.id]
-        kept.append(first + np.delete(np.arange(stored), table.deleted_offsets(fragment)))
-        first += stored
-    column = table.read(["id"]).column("id")
-    ids = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], pa.utf8())
+        kept.append(first + table.live_offsets(fragment))
+        first += table.stored_rows[fragment.id]
+    whole = table.read_whole(table.fragments)
+    parts = table.read(["id"]).column("id").chunks if whole is None else [columns["id"] for columns in whole]
+    ids = pa.concat_arrays(parts) if parts else pa.array([], pa.utf8())
     return sorted_ids(ids, np.concatenate(kept) if kept else np.zeros(0, np.int64), total, covers)
 
 

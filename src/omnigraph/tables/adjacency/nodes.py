@@ -207,8 +207,7 @@ class Nodes:
 
         parts = []
         for fragment, numbers in self.rest:
-            offsets = np.arange(table.stored_rows[fragment.id])
-            live = np.delete(offsets, table.deleted_offsets(fragment))
+            live = table.live_offsets(fragment)
             assert len(live) == len(numbers), "a number for each row"
             parts.append(np.uint64(fragment.id << OFFSET_BITS) | live.astype(np.uint64))
         return np.concatenate(parts)
