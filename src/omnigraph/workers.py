@@ -11,8 +11,9 @@ import struct
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from omnigraph.storage.os_errors import typed_os_error
 
@@ -28,22 +29,26 @@ Join = Callable[[int, Iterable[tuple[int, Any]]], Result]
 """Combines the pieces of a bucket: each is the number of its source and its data, as a bytes-like object."""
 
 
+@dataclass(frozen=True)
+class Exchange(Generic[Task, Result]):
+    """Cut every task into pieces, and join all pieces of each bucket."""
+
+    stage: str
+    cut: Callable[[Task], Iterable[Piece]]
+    tasks: Sequence[Task]
+    buckets: int
+    join: Join[Result]
+
+
 class Workers(Protocol):
     def map(self, stage: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         """The result of each task, in order."""
 
 
 class ExchangingWorkers(Workers, Protocol):
-    def exchange_in_order(
-        self,
-        stage: str,
-        cut: Callable[[Task], Iterable[Piece]],
-        tasks: Sequence[Task],
-        buckets: int,
-        join: Join[Result],
-    ) -> Iterator[Result]:
-        """Cut every task into pieces and join all pieces of each bucket. Yields the results of the buckets that have any, in the
-        order of the buckets and one at a time, so that this process never holds all of them."""
+    def exchange_in_order(self, exchange: Exchange[Task, Result]) -> Iterator[Result]:
+        """Yield the result of each bucket that has a piece, in the order of the buckets and one at a time, so that this process
+        never holds all of them."""
 
 
 Watch = Callable[[str, int, int], None]
@@ -64,19 +69,12 @@ class InProcess:
         self._watch(stage, len(results), len(tasks))
         return results
 
-    def exchange_in_order(
-        self,
-        stage: str,
-        cut: Callable[[Task], Iterable[Piece]],
-        tasks: Sequence[Task],
-        buckets: int,
-        join: Join[Result],
-    ) -> Iterator[Result]:
+    def exchange_in_order(self, exchange: Exchange[Task, Result]) -> Iterator[Result]:
         """A bucket is joined when its result is consumed."""
         with ExchangeFiles() as files:
-            self.map(stage, lambda task: files.put(cut(task)), tasks)
+            self.map(exchange.stage, lambda task: files.put(exchange.cut(task)), exchange.tasks)
             for bucket in files.buckets():
-                yield join(bucket, files.pieces(bucket))
+                yield exchange.join(bucket, files.pieces(bucket))
 
 
 IN_PROCESS = InProcess()
@@ -92,15 +90,8 @@ class OnSpark:
         chosen: Workers = IN_PROCESS if len(tasks) < 2 else self.runner
         return chosen.map(stage, function, tasks)
 
-    def exchange_in_order(
-        self,
-        stage: str,
-        cut: Callable[[Task], Iterable[Piece]],
-        tasks: Sequence[Task],
-        buckets: int,
-        join: Join[Result],
-    ) -> Iterator[Result]:
-        return self.runner.exchange_in_order(stage, cut, tasks, buckets, join)
+    def exchange_in_order(self, exchange: Exchange[Task, Result]) -> Iterator[Result]:
+        return self.runner.exchange_in_order(exchange)
 
 
 _PIECE = struct.Struct("<iq")

@@ -20,7 +20,7 @@ import omnigraph as og
 from omnigraph.changes import table_diff
 from omnigraph.errors import MergeConflicts
 from omnigraph.wire.writes import merge_json
-from omnigraph.workers import InProcess
+from omnigraph.workers import Exchange, InProcess
 
 IDS = 3
 
@@ -33,9 +33,9 @@ def buckets(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     seen: list[str] = []
     real = InProcess.exchange_in_order
 
-    def counted(self: Any, stage: str, cut: Any, tasks: Any, count: int, join: Any) -> Any:
-        seen.extend([stage] if count > 1 else [])
-        return real(self, stage, cut, tasks, count, join)
+    def counted(self: Any, exchange: Exchange[Any, Any]) -> Any:
+        seen.extend([exchange.stage] if exchange.buckets > 1 else [])
+        return real(self, exchange)
 
     monkeypatch.setattr(InProcess, "exchange_in_order", counted)
     yield seen

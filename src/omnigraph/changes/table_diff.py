@@ -20,7 +20,7 @@ from omnigraph.tables.changed_table import ChangedTable
 from omnigraph.tables.fragment import OFFSET_BITS, ROW_ADDRESS
 from omnigraph.tables.shared_fragments import fragments_by_files
 from omnigraph.tables.staging import stored_rows
-from omnigraph.workers import IN_PROCESS, ExchangingWorkers, Join, Piece, Result, packed, unpacked
+from omnigraph.workers import IN_PROCESS, Exchange, ExchangingWorkers, Join, Piece, Result, packed, unpacked
 
 if TYPE_CHECKING:
     import numpy as np
@@ -133,7 +133,7 @@ def in_buckets(
     samples = workers.map("sample ids", sample_ids, [IdSampling(run, 1 / IDS_PER_SAMPLE) for _, run in runs])
     bounds = _bounds(samples)
     tasks = [IdCut(number, run, bounds) for number, run in runs]
-    return workers.exchange_in_order(stage, cut_ids, tasks, len(bounds) + 1, join)
+    return workers.exchange_in_order(Exchange(stage, cut_ids, tasks, len(bounds) + 1, join))
 
 
 @dataclass(frozen=True)

@@ -160,21 +160,30 @@ def waiting_for(stage: str, progress: Progress) -> Iterator[None]:
         yield
         return
     started = time.monotonic()
+    progress.update(Status(stage, 0, 1, 0, 0.0, unit=""))
+    with repeating(
+        lambda: progress.update(Status(stage, 0, 1, 0, time.monotonic() - started, unit="")), _WAIT_SHOWN_EVERY_S
+    ):
+        yield
+    progress.update(Status(stage, 1, 1, 0, time.monotonic() - started, unit=""))
+
+
+@contextlib.contextmanager
+def repeating(action: Callable[[], None], every_s: float) -> Iterator[None]:
+    """Does something from time to time, in a thread, as long as the block runs."""
     ended = threading.Event()
 
-    def show() -> None:
-        while not ended.wait(_WAIT_SHOWN_EVERY_S):
-            progress.update(Status(stage, 0, 1, 0, time.monotonic() - started, unit=""))
+    def run() -> None:
+        while not ended.wait(every_s):
+            action()
 
-    progress.update(Status(stage, 0, 1, 0, 0.0, unit=""))
-    thread = threading.Thread(target=show, daemon=True)
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
     try:
         yield
     finally:
         ended.set()
         thread.join()
-    progress.update(Status(stage, 1, 1, 0, time.monotonic() - started, unit=""))
 
 
 _WAIT_SHOWN_EVERY_S = 1.0

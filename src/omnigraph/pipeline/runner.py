@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from typing import Protocol
 
 from omnigraph.pipeline.progress import Progress, Silent, Status
 from omnigraph.pipeline.stages import Stage
 from omnigraph.pipeline.task_settings import AS_FOUND_GOOD, TaskSettings
-from omnigraph.workers import ExchangeFiles, Join, Piece, Result, Task
+from omnigraph.workers import Exchange, ExchangeFiles, Result, Task
 
 MAX_LOCAL_THREADS = 4
 _SHOWN_EVERY_S = 1.0
@@ -28,15 +28,8 @@ class Runner(Protocol):
     def map(self, stage: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         """The result of each task, in order."""
 
-    def exchange(
-        self,
-        stage: str,
-        cut: Callable[[Task], Iterable[Piece]],
-        tasks: Sequence[Task],
-        buckets: int,
-        join: Join[Result],
-    ) -> list[Result]:
-        """Every task gives pieces; all pieces of a bucket come together. The result of each bucket that has any."""
+    def exchange(self, exchange: Exchange[Task, Result]) -> list[Result]:
+        """The result of each bucket that has a piece."""
 
 
 def rows_in(result: object) -> int:
@@ -79,15 +72,9 @@ class LocalRunner:
                 raise
             return [future.result() for future in futures]
 
-    def exchange(
-        self,
-        stage: str,
-        cut: Callable[[Task], Iterable[Piece]],
-        tasks: Sequence[Task],
-        buckets: int,
-        join: Join[Result],
-    ) -> list[Result]:
+    def exchange(self, exchange: Exchange[Task, Result]) -> list[Result]:
         """Through files that are gone afterwards."""
+        stage, join = exchange.stage, exchange.join
         with ExchangeFiles() as files:
-            self.map(stage, lambda task: files.put(cut(task)), tasks)
+            self.map(stage, lambda task: files.put(exchange.cut(task)), exchange.tasks)
             return self.map(stage, lambda bucket: join(bucket, files.pieces(bucket)), files.buckets())

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from omnigraph.errors import OmnigraphError
+from omnigraph.language.catalog import EntityType
 from omnigraph.relational import duck
 from omnigraph.relational.sql import column, to_sql
 from omnigraph.relational.trees import exp
@@ -133,6 +134,17 @@ class Check(ABC):
     def records(self, violation: Violation) -> tuple[Record, ...]:
         """The records of the input that may be to blame, most likely first."""
         return ((self.table, "id", violation.id),)
+
+
+@dataclass(frozen=True)
+class EntityCheck(Check):
+    """A rule on the rows of one type by themselves."""
+
+    entity: EntityType
+
+    @property
+    def table(self) -> str:
+        return self.entity.table_key
 
 
 # ---------------------------------------------------------------- SQL

@@ -7,13 +7,12 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import KeyConflict, OmnigraphError, UniqueViolation
-from omnigraph.language.catalog import EntityType
 from omnigraph.language.projection import kind_of
 from omnigraph.relational.sql import column, table
 from omnigraph.relational.trees import exp
 from omnigraph.rules.check import (
     MAX_ROWS_ON_ONE_CORE,
-    Check,
+    EntityCheck,
     FewRows,
     Need,
     Query,
@@ -31,16 +30,11 @@ TWICE, TAKEN = "twice", "taken"
 
 
 @dataclass(frozen=True)
-class KeyCheck(Check):
+class KeyCheck(EntityCheck):
     """`inserts`: some of the new rows must not replace any."""
 
-    entity: EntityType
     inserts: bool
     rank = 1
-
-    @property
-    def table(self) -> str:
-        return self.entity.table_key
 
     @property
     def own(self) -> tuple[Need, ...]:

@@ -6,25 +6,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from omnigraph.errors import InputError, UniqueViolation
-from omnigraph.language.catalog import EntityType
 from omnigraph.relational.sql import column, table
 from omnigraph.relational.trees import exp
-from omnigraph.rules.check import Check, Need, Query, Record, RowSource, Violation, same, violation, with_values
+from omnigraph.rules.check import EntityCheck, Need, Query, Record, RowSource, Violation, same, violation, with_values
 
 QUERIES_KEPT = 1_024
 
 
 @dataclass(frozen=True)
-class UniqueCheck(Check):
+class UniqueCheck(EntityCheck):
     """One constraint. A key needs no such check: its members are the id."""
 
-    entity: EntityType
     fields: tuple[str, ...]
     rank = 2
-
-    @property
-    def table(self) -> str:
-        return self.entity.table_key
 
     @property
     def _columns(self) -> tuple[str, ...]:

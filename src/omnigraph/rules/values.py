@@ -11,7 +11,7 @@ from omnigraph.errors import InputError, ValueViolation
 from omnigraph.language.catalog import Constraint, EntityType
 from omnigraph.relational.sql import column, table
 from omnigraph.relational.trees import exp
-from omnigraph.rules.check import Check, FewRows, Need, Query, RowSource, Violation, violation
+from omnigraph.rules.check import EntityCheck, FewRows, Need, Query, RowSource, Violation, violation
 from omnigraph.values.types import PropertyType, Scalar
 
 if TYPE_CHECKING:
@@ -34,13 +34,8 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class ValueCheck(Check):
-    entity: EntityType
+class ValueCheck(EntityCheck):
     rank = 0
-
-    @property
-    def table(self) -> str:
-        return self.entity.table_key
 
     @property
     def own(self) -> tuple[Need, ...]:

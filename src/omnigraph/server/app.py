@@ -39,7 +39,7 @@ from omnigraph.server.routing import Router
 from omnigraph.server.service import Service
 from omnigraph.server.settings import ServerSettings
 from omnigraph.server.tickets import PARAMETER as TICKET
-from omnigraph.server.tracing import Tracer
+from omnigraph.server.tracing import RequestSpan, Traces
 from omnigraph.server.validation import checked_body, checked_parameters, trimmed
 from omnigraph.wire.members import present
 
@@ -56,7 +56,7 @@ class Application:
         served: Served,
         settings: ServerSettings | None = None,
         log: RequestLog | None = None,
-        tracer: Tracer | None = None,
+        tracer: Traces | None = None,
     ) -> None:
         self._log = log or RequestLog()
         self.service = Service(source, served, settings or ServerSettings(), tracer, self._log)
@@ -334,7 +334,7 @@ class _Exchange:
         )
         parts = {} if call is None else call.timings
         name = f"{self.request.method} {route}"
-        tracer.record(name, self.started, ended, parts, attributes, self.request.headers)
+        tracer.record(RequestSpan(name, self.started, ended, parts, attributes, self.request.headers))
 
 
 async def _holding(stream: AsyncIterator[bytes], held: contextlib.ExitStack) -> AsyncIterator[bytes]:

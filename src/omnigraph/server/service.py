@@ -18,7 +18,7 @@ from omnigraph.server.registry import Served, ServedSource
 from omnigraph.server.replays import Replays
 from omnigraph.server.settings import Limits, ServerSettings
 from omnigraph.server.tickets import Tickets
-from omnigraph.server.tracing import Tracer
+from omnigraph.server.tracing import Traces
 from omnigraph.server.watches import Watches
 
 
@@ -55,7 +55,7 @@ class Admission:
 
 class Service:
     def __init__(
-        self, source: ServedSource, served: Served, settings: ServerSettings, tracer: Tracer | None, log: RequestLog
+        self, source: ServedSource, served: Served, settings: ServerSettings, tracer: Traces | None, log: RequestLog
     ) -> None:
         self.settings = settings
         self.tracer = tracer

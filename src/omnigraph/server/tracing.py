@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 from omnigraph.extras import load_extra
 
@@ -11,17 +12,16 @@ ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 _BILLION = 1_000_000_000
 
 
-class Tracer(Protocol):
-    def record(
-        self,
-        name: str,
-        started: float,
-        ended: float,
-        parts: Mapping[str, tuple[float, float]],
-        attributes: Mapping[str, Any],
-        headers: Mapping[str, str],
-    ) -> None:
-        """A request that has ended. Times are seconds since 1970; `parts` are what it did, each with its start and end."""
+@dataclass(frozen=True)
+class RequestSpan:
+    """A request that has ended. Times are seconds since 1970; `parts` are what it did, each with its start and end."""
+
+    name: str
+    started: float
+    ended: float
+    parts: Mapping[str, tuple[float, float]]
+    attributes: Mapping[str, Any]
+    headers: Mapping[str, str]
 
 
 class Traces:
@@ -33,32 +33,28 @@ class Traces:
         self._tracer = tracer
         self._propagator = TraceContextTextMapPropagator()
 
-    def record(
-        self,
-        name: str,
-        started: float,
-        ended: float,
-        parts: Mapping[str, tuple[float, float]],
-        attributes: Mapping[str, Any],
-        headers: Mapping[str, str],
-    ) -> None:
+    def record(self, request: RequestSpan) -> None:
         from opentelemetry.trace import SpanKind, set_span_in_context
 
-        parent = self._propagator.extract(headers)
+        parent = self._propagator.extract(request.headers)
         span = self._tracer.start_span(
-            name, context=parent, kind=SpanKind.SERVER, attributes=dict(attributes), start_time=_nanoseconds(started)
+            request.name,
+            context=parent,
+            kind=SpanKind.SERVER,
+            attributes=dict(request.attributes),
+            start_time=_nanoseconds(request.started),
         )
         context = set_span_in_context(span)
-        for part, (start, end) in parts.items():
+        for part, (start, end) in request.parts.items():
             self._tracer.start_span(part, context=context, start_time=_nanoseconds(start)).end(_nanoseconds(end))
-        span.end(_nanoseconds(ended))
+        span.end(_nanoseconds(request.ended))
 
 
 def _nanoseconds(seconds: float) -> int:
     return int(seconds * _BILLION)
 
 
-def tracer_of(environment: Mapping[str, str]) -> Tracer | None:
+def tracer_of(environment: Mapping[str, str]) -> Traces | None:
     """What the environment configures; None when nobody wants to know. MissingExtra when it names an endpoint, and the packages are not there."""
     if not environment.get(ENDPOINT):
         return None

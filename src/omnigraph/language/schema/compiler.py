@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from omnigraph.language.catalog import Annotation, Catalog, EdgeType, InterfaceType, NodeType, Property
 from omnigraph.language.catalog_json import catalog_hash
@@ -234,30 +234,22 @@ def _interface_type(draft: TypeDraft) -> InterfaceType:
     return InterfaceType(draft.name, draft.id, _properties(draft), constraints=draft.constraints)
 
 
+def _declaration(draft: TypeDraft) -> dict[str, Any]:
+    """What nodes and edges have in common."""
+    common = {
+        name: getattr(draft, name)
+        for name in ("name", "id", "table_id", "constraints", "description", "instruction", "annotations")
+    }
+    return {**common, "properties": _properties(draft)}
+
+
 def _node_type(draft: TypeDraft) -> NodeType:
-    return NodeType(
-        draft.name,
-        draft.id,
-        draft.table_id,
-        _properties(draft),
-        draft.constraints,
-        draft.description,
-        draft.instruction,
-        draft.annotations,
-        implements=draft.implements,
-    )
+    return NodeType(**_declaration(draft), implements=draft.implements)
 
 
 def _edge_type(draft: TypeDraft) -> EdgeType:
     return EdgeType(
-        draft.name,
-        draft.id,
-        draft.table_id,
-        _properties(draft),
-        draft.constraints,
-        draft.description,
-        draft.instruction,
-        draft.annotations,
+        **_declaration(draft),
         source=draft.source,
         target=draft.target,
         min_out=draft.min_out,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.pipeline.algorithms.parts import Columns, Parts
-from omnigraph.workers import Piece
+from omnigraph.workers import Exchange, Piece
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.algorithms.kernels import Array
@@ -79,7 +79,7 @@ class _Stars:
             return name, changed
 
         stage = "large stars" if is_large else "small stars"
-        made = self._graph.runner.exchange(stage, cut, tasks, buckets, join)
+        made = self._graph.runner.exchange(Exchange(stage, cut, tasks, buckets, join))
         if tasks and not tasks[0].startswith("edges/"):
             scratch.remove(tasks[0].rpartition("/")[0])
         return [name for name, _ in made], any(changed for _, changed in made)

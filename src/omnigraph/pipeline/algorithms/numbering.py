@@ -19,7 +19,7 @@ from omnigraph.relational import duck
 from omnigraph.relational.trees import exp
 from omnigraph.tables import Table
 from omnigraph.tables.ascending import runs
-from omnigraph.workers import Piece, packed, unpacked
+from omnigraph.workers import Exchange, Piece, packed, unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -104,7 +104,7 @@ def number(projection: EdgeProjection, scratch: Scratch, runner: Runner, parts: 
     plan = _with_borders(plan, node_rows, samples, len(projection.types), parts)
     counted = sorted(
         runner.exchange(
-            "number nodes", partial(_cut_ids, plan), node_rows, plan.firsts[-1] or 1, partial(_sorted, plan)
+            Exchange("number nodes", partial(_cut_ids, plan), node_rows, plan.firsts[-1] or 1, partial(_sorted, plan))
         )
     )
     offsets = np.cumsum([0, *(count for _, count in counted)]).tolist()
@@ -115,9 +115,9 @@ def number(projection: EdgeProjection, scratch: Scratch, runner: Runner, parts: 
     )
     edge_rows = _tasks(view.table(projection.edge_key), 0)
     tasks: list[NodeRange | _Rows] = [*numbered, *edge_rows]
-    runner.exchange("find sources", partial(_cut_near, plan), tasks, parts, partial(_join_near, plan))
+    runner.exchange(Exchange("find sources", partial(_cut_near, plan), tasks, parts, partial(_join_near, plan)))
     near = list(range(parts)) if edge_rows else []
-    linked = runner.exchange("find targets", partial(_cut_far, plan), near, parts, partial(_join_far, plan))
+    linked = runner.exchange(Exchange("find targets", partial(_cut_far, plan), near, parts, partial(_join_far, plan)))
     scratch.remove("near")
     return Numbered(scratch, numbered, tuple(sorted(linked)))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.pipeline.algorithms.numbering import Numbered
 from omnigraph.pipeline.algorithms.parts import Parts, by_owner
 from omnigraph.pipeline.algorithms.projection import component_names
-from omnigraph.workers import Piece, packed, unpacked
+from omnigraph.workers import Exchange, Piece, packed, unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,8 +77,8 @@ def write_labels(graph: Parts, name: str, types: Sequence[str], column: str) -> 
         at = np.searchsorted(names.column("label").to_numpy(), labels)
         return _put(numbered, place, types, column, names.column("name").take(pa.array(at)))
 
-    owners = graph.runner.exchange("find names", ask, places, len(places), answer)
-    return graph.runner.exchange("write rows", tell, owners, len(places), take)
+    owners = graph.runner.exchange(Exchange("find names", ask, places, len(places), answer))
+    return graph.runner.exchange(Exchange("write rows", tell, owners, len(places), take))
 
 
 def _put(numbered: Numbered, place: int, types: Sequence[str], column: str, values: pa.Array) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from omnigraph.pipeline.algorithms.numbering import NodeRange, Numbered
 from omnigraph.pipeline.algorithms.scratch import Scratch
 from omnigraph.pipeline.runner import Runner
-from omnigraph.workers import Piece
+from omnigraph.workers import Exchange, Piece
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.algorithms.kernels import Array, Neighbours
@@ -96,7 +96,7 @@ class Parts:
             held = {str(place): np.frombuffer(data, np.int64) for place, data in pieces}
             numbered.scratch.put(f"sends/{owner}", **held)
 
-        self.runner.exchange("link parts", cut, self.places, len(self.places), join)
+        self.runner.exchange(Exchange("link parts", cut, self.places, len(self.places), join))
 
     def to_owners(
         self,
@@ -125,7 +125,7 @@ class Parts:
             return take(place, [_columns(data, number) for number, data in pieces if number != SELF])
 
         calls = [*((True, place) for place in self.places), *((False, task) for task in tasks)]
-        return self.runner.exchange(stage, cut, calls, len(self.places), join)
+        return self.runner.exchange(Exchange(stage, cut, calls, len(self.places), join))
 
     # ------------------------------------------------------------ states
 
@@ -168,7 +168,9 @@ class Parts:
             scratch.put(f"{name}/{number + 1}/{place}", state=made)
             return summary
 
-        summaries = self.runner.exchange(f"{name}: step {number + 1}", cut, self.places, len(self.places), join)
+        summaries = self.runner.exchange(
+            Exchange(f"{name}: step {number + 1}", cut, self.places, len(self.places), join)
+        )
         self.scratch.remove(f"{name}/{number}")
         return summaries
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.pipeline.algorithms.numbering import NodeRange
 from omnigraph.pipeline.algorithms.parts import Columns, Parts, block_of
-from omnigraph.workers import Piece
+from omnigraph.workers import Exchange, Piece
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.algorithms.kernels import Array, Neighbours
@@ -90,7 +90,7 @@ def count_triangles(graph: Parts) -> tuple[str, int]:
             totals[ordinals - part.offset] += counts
         scratch.put(f"triangles/0/{place}", state=totals)
 
-    corners = graph.runner.exchange("close triangles", cut, graph.places, buckets, join)
+    corners = graph.runner.exchange(Exchange("close triangles", cut, graph.places, buckets, join))
     graph.to_owners("count triangles", corners, rows, take)
     return "triangles/0", 1
 

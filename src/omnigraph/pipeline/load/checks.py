@@ -30,7 +30,7 @@ from omnigraph.relational.trees import exp
 from omnigraph.rules import Check, Need, Violation
 from omnigraph.rules.check import MAX_VIOLATIONS
 from omnigraph.tables.fragment import ROW_ADDRESS
-from omnigraph.workers import unpacked
+from omnigraph.workers import Exchange, unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -182,4 +182,4 @@ def _in_buckets(stage: str, tasks: Sequence[CheckTask], runner: Runner, max_rows
         for number, (source, group) in enumerate(zip(sources, groups, strict=True))
         for _, fragments in group
     ]
-    return runner.exchange(stage, cut, cuts, buckets, _BucketChecks(tuple(tasks), sources))
+    return runner.exchange(Exchange(stage, cut, cuts, buckets, _BucketChecks(tuple(tasks), sources)))

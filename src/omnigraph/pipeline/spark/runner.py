@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import OmnigraphError
-from omnigraph.pipeline.progress import Progress, Silent, Status
+from omnigraph.pipeline.progress import Progress, Silent, Status, repeating
 from omnigraph.pipeline.runner import rows_in
 from omnigraph.pipeline.spark.jobs import new_group, run_job
 from omnigraph.pipeline.spark.worker_memory import freeze_loaded_modules
 from omnigraph.pipeline.stages import Stage
 from omnigraph.pipeline.task_settings import AS_FOUND_GOOD, TaskSettings
-from omnigraph.workers import Join, Piece, Result, Task
+from omnigraph.workers import Exchange, Join, Piece, Result, Task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,32 +57,18 @@ class SparkRunner:
         results = self.collect(stage, frame, len(tasks))
         return [result for _, result in sorted(results, key=lambda pair: pair[0])]
 
-    def exchange(
-        self,
-        stage: str,
-        cut: Callable[[Task], Iterable[Piece]],
-        tasks: Sequence[Task],
-        buckets: int,
-        join: Join[Result],
-    ) -> list[Result]:
+    def exchange(self, exchange: Exchange[Task, Result]) -> list[Result]:
         """Through Spark's shuffle, in which a piece is one row."""
-        joining = self._joining(cut, tasks, buckets, join)
-        return [result for _, result in self.collect(stage, joining, len(tasks) + buckets)]
+        count = len(exchange.tasks) + exchange.buckets
+        return [result for _, result in self.collect(exchange.stage, self._joined(exchange), count)]
 
-    def exchange_in_order(
-        self,
-        stage: str,
-        cut: Callable[[Task], Iterable[Piece]],
-        tasks: Sequence[Task],
-        buckets: int,
-        join: Join[Result],
-    ) -> Iterator[Result]:
+    def exchange_in_order(self, exchange: Exchange[Task, Result]) -> Iterator[Result]:
         """All buckets are joined at once, and their results wait on the disks of the workers until they are asked for."""
         from pyspark import StorageLevel
 
-        joined = self._joining(cut, tasks, buckets, join).persist(StorageLevel.DISK_ONLY)
+        joined = self._joined(exchange).persist(StorageLevel.DISK_ONLY)
         try:
-            self.collect(stage, joined.filter("task < 0"), len(tasks) + buckets)
+            self.collect(exchange.stage, joined.filter("task < 0"), len(exchange.tasks) + exchange.buckets)
             rows = run_job(self.session, self._work, joined.toLocalIterator)
             while (row := run_job(self.session, self._work, lambda: next(rows, None))) is not None:
                 answer: Result | _Raised = pickle.loads(bytes(row[1]))
@@ -93,13 +78,12 @@ class SparkRunner:
         finally:
             joined.unpersist()
 
-    def _joining(
-        self, cut: Callable[[Task], Iterable[Piece]], tasks: Sequence[Task], buckets: int, join: Join[Result]
-    ) -> DataFrame:
+    def _joined(self, exchange: Exchange[Task, Result]) -> DataFrame:
         """A row for each bucket that has a piece, in the partition of its number."""
-        values = [pickle.dumps(task) for task in tasks]
-        cutting = self.session.range(0, len(tasks), 1, len(tasks)).mapInArrow(_cutting(cut, values), _PIECES)
-        return cutting.repartitionById(buckets, "bucket").mapInArrow(_joining(join), _RESULT)
+        values = [pickle.dumps(task) for task in exchange.tasks]
+        tasks = self.session.range(0, len(values), 1, len(values))
+        pieces = tasks.mapInArrow(_cutting(exchange.cut, values), _PIECES)
+        return pieces.repartitionById(exchange.buckets, "bucket").mapInArrow(_joining(exchange.join), _RESULT)
 
     def map_frame(self, stage: str, function: Callable[[Iterator[Any]], Result], frame: DataFrame) -> list[Result]:
         """One task per partition of a data frame; the function gets its Arrow batches."""
@@ -130,19 +114,9 @@ class SparkRunner:
         if context is None or isinstance(self._progress, Silent):
             yield
             return
-        ended = threading.Event()
-        thread = threading.Thread(target=self._watch, args=(context, group, stage, tasks, ended), daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
+        started, tracker = time.monotonic(), context.statusTracker()
 
-    def _watch(self, context: Any, group: str, stage: str, tasks: int, ended: threading.Event) -> None:
-        started = time.monotonic()
-        tracker = context.statusTracker()
-        while not ended.wait(_POLL_SECONDS):
+        def show() -> None:
             done = total = 0
             for job in tracker.getJobIdsForGroup(group):
                 info = tracker.getJobInfo(job)
@@ -152,6 +126,9 @@ class SparkRunner:
                         done += running.numCompletedTasks
                         total += running.numTasks
             self._progress.update(Status(stage, done, max(total, tasks), 0, time.monotonic() - started))
+
+        with repeating(show, _POLL_SECONDS):
+            yield
 
 
 def _measured(session: SparkSession, group: str, stage: Stage) -> Stage:
