@@ -147,7 +147,7 @@ def test_refresh_notes_what_is_not_as_it_was_applied(tmp_path: Path) -> None:
     assert statuses["schema.people"]["status"] == "drifted"
     assert statuses["query.cities.everyone"]["message"].startswith("catalog_payload_digest_mismatch")
     assert statuses["graph.people"] == {"status": "applied"}
-    with pytest.raises(ConfigurationError, match="is not what the catalogue holds"):
+    with pytest.raises(ConfigurationError, match="the catalogue has another text for"):
         cluster.read_applied(config.root)
     cluster.apply(write(tmp_path, {"people": MORE, "cities": SCHEMA}))
     assert payload.read_text() == QUERY

@@ -1,4 +1,5 @@
-"""Clusters: a folder says which graphs, schemas, stored queries and policies there should be; a ledger says which there are."""
+"""Clusters: a folder declares the graphs, schemas, stored queries and policies that there should be; a ledger records those that
+were applied."""
 
 from omnigraph.cluster.applied import Applied, AppliedGraph, books_of, read_applied, root_of
 from omnigraph.cluster.applying import Applying, apply

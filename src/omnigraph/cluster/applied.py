@@ -1,4 +1,4 @@
-"""What a server serves: the applied revision, with its texts, as one value."""
+"""The applied revision of a cluster, with its texts: what a server serves."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AppliedGraph:
     policy: Mapping[str, str] | None = None
     policy_name: str | None = None
     embedding: Mapping[str, str] | None = None
-    """The provider that embeds its texts, as the cluster file declares it."""
+    """The settings of its embedding provider, as the cluster file declares them."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Applied:
 
 
 def root_of(place: str) -> str:
-    """Where a cluster's ledger is: a folder with a cluster file says it; an address of storage is it."""
+    """Where a cluster's ledger is: `place` is the address of the storage, or a folder whose cluster file names it."""
     return place if "://" in place else read_root(place)
 
 
@@ -50,7 +50,7 @@ def books_of(place: str) -> LedgerStore:
 
 
 def read_applied(root: str) -> Applied:
-    """The newest revision. ConfigurationError when nothing was applied, or a text is not as it was."""
+    """The newest revision. ConfigurationError if nothing was applied, or a text is missing or damaged."""
     held = LedgerStore(open_store(root))
     ledger = held.read()
     if not ledger.is_there:
@@ -91,7 +91,7 @@ def _embedding(ledger: Ledger, graph: Record) -> Mapping[str, str] | None:
 
 
 def _policies(ledger: Ledger) -> dict[str, tuple[str, Record]]:
-    """By what they apply to: name and record."""
+    """The name and the record of each policy, by what it applies to."""
     return {
         scope: (address.partition(".")[2], record)
         for address, record in ledger.resources.items()

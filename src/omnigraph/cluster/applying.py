@@ -1,7 +1,8 @@
-"""Making what there should be: graphs, then schemas, then the catalogue, then one put of the ledger, then approved removals.
+"""Applying a cluster file: the texts of the catalogue, then graphs and schemas, then one put of the ledger, then approved
+removals.
 
-Each step can be done again: a graph that is there is taken over, a schema that is in place needs no step, a text has its place
-by its digest. Only the ledger says what counts. So whoever applies after a crash finishes the work.
+Each step can be repeated: a graph that exists is adopted, a schema that is in place needs no step, a text is stored under its
+digest. Only the ledger is authoritative. So an apply after a crash finishes the work.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def utc_now() -> dt.datetime:
 
 @dataclass(frozen=True)
 class Applying:
-    """What an apply did. Converged: nothing is left to do."""
+    """What an apply did. `converged` says that nothing is left to do."""
 
     ledger: Ledger
     operations: tuple[Operation, ...]
@@ -65,14 +66,14 @@ def locked(
     try:
         yield books
     finally:
-        with suppress(ClusterConflict):  # taken from us by force
+        with suppress(ClusterConflict):  # removed by force-unlock
             books.unlock(id)
 
 
 def apply(
     config: ClusterConfig, *, actor: str | None = None, books: LedgerStore | None = None, clock: Clock = utc_now
 ) -> Applying:
-    """Do what the plan says, as far as nothing is in the way. ClusterConflict when somebody else applies."""
+    """Do what the plan says, except operations that are blocked. ClusterConflict if another apply is running."""
     with locked(config, books or ledger_store(config), "apply", actor, clock) as held:
         made = plan(config, _with_removals_finished(held, held.read()))
         if made.converged and made.ledger.is_there:
@@ -84,7 +85,7 @@ def apply(
 
 
 def _with_removals_finished(books: LedgerStore, ledger: Ledger) -> Ledger:
-    """Remove the files of graphs that the ledger has given up, those that an earlier apply left included."""
+    """Remove the files of graphs that are no longer in the ledger, including those that an earlier apply left."""
     if not ledger.recoveries:
         return ledger
     in_use = {record["uri"] for address, record in ledger.resources.items() if address.startswith("graph.")}
@@ -95,7 +96,7 @@ def _with_removals_finished(books: LedgerStore, ledger: Ledger) -> Ledger:
 
 
 class _Apply:
-    """One apply under way: what was done goes into `resources`, which the ledger gets in the end."""
+    """A running apply. What was done is recorded in `resources`, which the ledger gets in the end."""
 
     def __init__(self, made: Plan, books: LedgerStore, actor: str | None) -> None:
         self.config, self.ledger, self.books, self.actor = made.config, made.ledger, books, actor
@@ -105,7 +106,7 @@ class _Apply:
         self.done: list[Operation] = []
         self.errors: list[str] = []
         self.failed: set[str] = set()
-        """Graphs that something failed for."""
+        """The graphs for which an operation failed."""
 
     def run(self) -> None:
         for digest, text in self.config.payloads.items():
@@ -140,7 +141,7 @@ class _Apply:
         try:
             init_graph(graph.uri, graph.schema_text, actor=self.actor)
         except AlreadyExists:
-            open_graph(graph.uri)  # one that cannot be used is not taken over
+            open_graph(graph.uri)  # a graph that cannot be opened is not adopted
 
     def _migrate(self, graph: GraphConfig) -> None:
         open_graph(graph.uri).apply_schema(graph.schema_text, actor=self.actor, message="cluster apply")
@@ -151,7 +152,7 @@ class _Apply:
             self.recoveries.append({"kind": "graph_delete", "address": address, "uri": record["uri"]})
 
     def published(self, clock: Clock) -> Ledger:
-        """The ledger with everything that was done. Removals are decided by it, and done after it."""
+        """Publish the ledger with everything that was done. It records removals, which are carried out afterwards."""
         gone = {operation.address for operation in self.done if operation.operation == "delete"}
         blocked = {op.address: op.reason for op in self.done if op.disposition in ("blocked", "deferred")}
         statuses: dict[str, Record] = {address: {"status": "applied"} for address in self.resources}

@@ -1,4 +1,4 @@
-"""Consent to what destroys data, bound to exactly what is there."""
+"""Approval of operations that destroy data, bound to exactly what exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cluster file and the files that it names, read and checked without looking at any storage."""
+"""The cluster file and the files that it names, read and checked without access to storage."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from omnigraph.yaml_text import Diagnostics, Node, read_yaml
 
 FILE_NAME = "cluster.yaml"
 CLUSTER_SCOPE = "cluster"
-"""What a policy applies to that is about the server."""
+"""The `applies_to` of a policy for the server."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,13 @@ class GraphConfig:
     id: str
     uri: str
     is_elsewhere: bool
-    """The file gives its address: it is there already, and its files are never removed."""
+    """Whether the file gives its address: such a graph must exist, and its files are never removed."""
     schema_file: str
     schema_text: str
     queries: Mapping[str, StoredQuery]
     query_files: Mapping[str, str]
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What else the file says of the graph."""
+    """Other settings of the graph in the file."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class PolicyConfig:
 
 @dataclass(frozen=True)
 class ClusterConfig:
-    """What there should be."""
+    """The desired state of a cluster."""
 
     folder: str
     name: str
@@ -58,7 +58,7 @@ class ClusterConfig:
 
     @cached_property
     def resources(self) -> dict[str, dict[str, Any]]:
-        """Everything that can be applied by its address, with its digest and what has to be known of it later."""
+        """All resources by address, each with its digest and what the ledger records of it."""
         resources: dict[str, dict[str, Any]] = {}
         for graph in self.graphs.values():
             of_graph = {"uri": graph.uri, "is_elsewhere": graph.is_elsewhere, "settings": dict(graph.settings)}
@@ -84,7 +84,7 @@ class ClusterConfig:
 
     @cached_property
     def digest(self) -> str:
-        """Of everything together."""
+        """The digest of the whole configuration."""
         resources = {address: resource["digest"] for address, resource in self.resources.items()}
         return digest_of({"name": self.name, "server": dict(self.server), "resources": resources})
 
@@ -98,7 +98,7 @@ def digest_of(value: object) -> str:
 
 
 def read_config(folder: str | Path) -> ClusterConfig:
-    """The cluster of a folder. ConfigurationError, with every problem, its code and its place, when something is wrong."""
+    """The cluster of a folder. ConfigurationError, with the code and the position of every problem, if something is wrong."""
     base = Path(folder)
     diagnostics = Diagnostics(str(base / FILE_NAME))
     declared = ConfigReader(diagnostics, base).read(_document(base, diagnostics))
@@ -136,7 +136,7 @@ def read_config(folder: str | Path) -> ClusterConfig:
 
 
 def read_root(folder: str | Path) -> str:
-    """Where the cluster of a folder has its storage. Nothing else of the folder is looked at: it may be half edited."""
+    """Where the cluster of a folder has its storage. The rest of the folder is not read: it may be half edited."""
     base = Path(folder)
     diagnostics = Diagnostics(str(base / FILE_NAME))
     root = ConfigReader(diagnostics, base).root(_document(base, diagnostics).keys().get("storage"))
@@ -213,7 +213,7 @@ class _Texts:
         return files
 
     def _query_files(self, declared: str | tuple[str, ...]) -> list[str]:
-        """A folder stands for the `.gq` files below it."""
+        """The query files; a folder stands for the `.gq` files below it."""
         if not isinstance(declared, str):
             return list(declared)
         folder = self.base / declared

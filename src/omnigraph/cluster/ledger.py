@@ -1,4 +1,4 @@
-"""The ledger: what was applied. Each revision is an object of its own, made by one conditional put; the newest counts."""
+"""The ledger: what was applied. Each revision is one object, created with a conditional put; the newest one is valid."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Ledger:
-    """One revision of what was applied. `token` stands for exactly this revision; "" before the first one."""
+    """One revision of what was applied. `token` identifies exactly this revision; it is "" before the first one."""
 
     revision: int = 0
     token: str = ""
@@ -34,7 +34,7 @@ class Ledger:
     statuses: Mapping[str, Record] = field(default_factory=dict)
     approvals: tuple[Record, ...] = ()
     recoveries: tuple[Record, ...] = ()
-    """Removals of graphs that were decided and may not be finished."""
+    """Removals of graphs that are decided and perhaps not finished."""
     observed_at: str = ""
 
     @property
@@ -90,7 +90,7 @@ class LedgerStore:
         self.store = store
 
     def read(self) -> Ledger:
-        """The newest revision; an empty one when there is none."""
+        """The newest revision, or an empty one if there is none."""
         revisions = self.store.list(_LEDGER)
         if not revisions:
             return Ledger()
@@ -98,17 +98,17 @@ class LedgerStore:
         return _ledger(key, self.store.get(key))
 
     def publish(self, ledger: Ledger) -> Ledger:
-        """Make this, changed from the newest revision, the newest one. ClusterConflict when somebody else was first."""
+        """Publish this as the revision after the one it was changed from. ClusterConflict if another process was first."""
         newer = replace(ledger, revision=ledger.revision + 1)
         data = json.dumps(newer.to_json(), sort_keys=True, indent=1, ensure_ascii=False).encode()
         key = f"{_LEDGER}/{newer.revision:012d}.json"
         try:
             self.store.create(key, data)
         except ObjectExists:
-            if self.store.get(key) != data:  # our own, when only the answer was lost
+            if self.store.get(key) != data:  # the same data is our own: only the answer was lost
                 raise ClusterConflict(
                     "state_cas_mismatch",
-                    f"somebody else changed the cluster: its ledger is past revision {ledger.revision}",
+                    f"the cluster was changed meanwhile: its ledger is past revision {ledger.revision}",
                     hint="look at 'omnigraph cluster plan' and apply again",
                 ) from None
         return _ledger(key, data)
@@ -116,7 +116,7 @@ class LedgerStore:
     # ------------------------------------------------------------ lock
 
     def lock(self, id: str, operation: str, actor: str | None, now: dt.datetime) -> None:
-        """Take the lock. ClusterConflict when somebody has it."""
+        """Acquire the lock. ClusterConflict if it is held."""
         holder = {"version": VERSION, "id": id, "operation": operation, "actor": actor, "at": now.isoformat()}
         try:
             self.store.create(_LOCK, json.dumps(holder).encode())
@@ -132,11 +132,13 @@ class LedgerStore:
                 self.lock(id, operation, actor, now)
 
     def holder(self) -> Record | None:
-        """Who has the lock."""
+        """The holder of the lock, if there is one."""
         try:
             held = json.loads(self.store.get(_LOCK))
             if held["version"] != VERSION:
-                raise ConfigurationError([Problem("unsupported_state_lock_version", "the lock is not known", _LOCK)])
+                raise ConfigurationError(
+                    [Problem("unsupported_state_lock_version", "the lock has an unknown version", _LOCK)]
+                )
             return {name: held[name] for name in ("id", "operation", "actor", "at")}
         except ObjectMissing:
             return None
@@ -144,7 +146,7 @@ class LedgerStore:
             raise ConfigurationError([Problem("invalid_state_lock", "the lock cannot be read", _LOCK)]) from None
 
     def unlock(self, id: str) -> None:
-        """Give the lock back, or take it from whoever died with it. ClusterConflict when another one has it."""
+        """Release the lock, or break that of a process that died. ClusterConflict if its id is another one."""
         held = self.holder()
         if held is None:
             raise ClusterConflict("state_lock_id_mismatch", "the cluster is not locked", hint="there is nothing to do")
@@ -159,7 +161,7 @@ class LedgerStore:
     # ------------------------------------------------------------ catalogue
 
     def keep(self, digest: str, text: str) -> None:
-        """A text under its digest; what was damaged there is made good."""
+        """Store a text under its digest; a damaged one is replaced."""
         key = _payload_key(digest)
         try:
             self.store.create(key, text.encode())
@@ -168,7 +170,7 @@ class LedgerStore:
                 self.store.put(key, text.encode())
 
     def payload(self, digest: str) -> str:
-        """The text of a digest. ConfigurationError when it is not there, or is another one."""
+        """The text with a digest. ConfigurationError if it is missing or damaged."""
         key = _payload_key(digest)
         try:
             data = self.store.get(key)
@@ -179,7 +181,7 @@ class LedgerStore:
             ) from None
         if f"sha256:{hashlib.sha256(data).hexdigest()}" != digest:
             raise ConfigurationError(
-                [Problem("catalog_payload_digest_mismatch", f"{digest} is not what the catalogue holds for it", key)],
+                [Problem("catalog_payload_digest_mismatch", f"the catalogue has another text for {digest}", key)],
                 hint="'omnigraph cluster apply' writes it again",
             )
         return data.decode()

@@ -1,4 +1,4 @@
-"""The cluster as it is: the ledger shown, checked against graphs and catalogue, or made from graphs that are there."""
+"""The actual state of a cluster: its ledger shown, checked against graphs and catalogue, or made from existing graphs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from omnigraph.graph import open as open_graph
 
 
 def status(books: LedgerStore) -> dict[str, Any]:
-    """The ledger, and who holds the lock: in full, and by its id alone where drivers of clusters look for it."""
+    """The ledger and the holder of the lock, whose id is also in `state_observations`, where drivers of clusters look for it."""
     ledger, holder = books.read(), books.holder()
     observed = {"locked": holder is not None, "lock_id": holder and holder["id"]}
     return {**ledger.to_json(), "state_cas": ledger.token, "state_observations": observed, "lock": holder}
@@ -24,7 +24,7 @@ def status(books: LedgerStore) -> dict[str, Any]:
 def refresh(
     config: ClusterConfig, *, actor: str | None = None, books: LedgerStore | None = None, clock: Clock = utc_now
 ) -> Ledger:
-    """Look at every graph and every text of the catalogue, and note what is not as it was applied."""
+    """Check every graph and every text of the catalogue, and record what is not as it was applied."""
     with locked(config, books or ledger_store(config), "refresh", actor, clock) as held:
         ledger = _required(held.read())
         statuses = {address: _observed(held, ledger, address) for address in ledger.resources}
@@ -63,7 +63,7 @@ def _payloads(kind: str, record: Record) -> Iterator[str]:
 def import_state(
     config: ClusterConfig, *, actor: str | None = None, books: LedgerStore | None = None, clock: Clock = utc_now
 ) -> Ledger:
-    """The first ledger, with the graphs of the folder that are there already."""
+    """Create the first ledger, with those graphs of the folder that exist already."""
     with locked(config, books or ledger_store(config), "import", actor, clock) as held:
         if held.read().is_there:
             raise ClusterConflict(
@@ -88,5 +88,5 @@ def import_state(
 
 def _required(ledger: Ledger) -> Ledger:
     if not ledger.is_there:
-        raise ClusterConflict("state_missing", "nothing was applied yet", hint="'omnigraph cluster apply' begins")
+        raise ClusterConflict("state_missing", "nothing was applied yet", hint="run 'omnigraph cluster apply' first")
     return ledger

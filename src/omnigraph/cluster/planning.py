@@ -19,19 +19,19 @@ _ORDER = {"graph": 0, "schema": 1, "provider": 2, "query": 3, "policy": 4}
 
 @dataclass(frozen=True)
 class Operation:
-    """One resource that would change. Applied: the apply does it. Derived: it follows from another one. Blocked: something,
-    the reason, stands in its way. Deferred: it waits for one that is blocked."""
+    """One resource that would change. Applied: the apply does it. Derived: it follows from another operation. Blocked: the reason
+    says why. Deferred: it waits for an operation that is blocked."""
 
     address: str
     operation: Change
     disposition: Disposition = "applied"
     reason: str | None = None
     migration: tuple[str, ...] = ()
-    """Of a schema: the steps."""
+    """The steps, for a schema."""
     approval: str | None = None
-    """The digest that an approval of it must be bound to."""
+    """The digest that an approval must be bound to."""
     binding_change: bool = False
-    """Of a policy: it applies to other graphs than before."""
+    """Whether a policy applies to other graphs than before."""
 
     def to_json(self) -> dict[str, Any]:
         value: dict[str, Any] = {
@@ -80,7 +80,7 @@ def ledger_store(config: ClusterConfig) -> LedgerStore:
 
 
 def plan(config: ClusterConfig, ledger: Ledger | None = None) -> Plan:
-    """Compare. Graphs that are there are asked for their schemas; nothing is changed."""
+    """What an apply would do. Reads the schemas of existing graphs; changes nothing."""
     current = ledger_store(config).read() if ledger is None else ledger
     operations = sorted(_operations(config, current), key=_rank)
     return Plan(config, current, tuple(_with_waiting(operations, current)))
@@ -112,11 +112,11 @@ def _operations(config: ClusterConfig, ledger: Ledger) -> Iterator[Operation]:
 
 
 def _following(address: str, wanted: Mapping[str, Any]) -> tuple[Disposition, str | None]:
-    """What belongs to a graph goes with it."""
+    """The disposition of a removal: what belongs to a graph is removed with it."""
     kind, _, name = address.partition(".")
     graph = f"graph.{name.partition('.')[0]}"
     if kind in ("schema", "query") and graph not in wanted:
-        return "derived", f"goes with {graph}"
+        return "derived", f"removed with {graph}"
     return "applied", None
 
 
@@ -125,12 +125,12 @@ def _graph(config: ClusterConfig, ledger: Ledger, id: str, before: str | None, a
     if after is None:
         record = ledger.resources[address]
         if record["is_elsewhere"]:
-            return Operation(address, "delete", reason="it is forgotten here; its files stay")
+            return Operation(address, "delete", reason="it is no longer part of the cluster; its files stay")
         required = approval_digest(address, config, ledger)
         if any(approval["address"] == address and approval["digest"] == required for approval in ledger.approvals):
             return Operation(address, "delete", reason="approved")
         stale = any(approval["address"] == address for approval in ledger.approvals)
-        reason = "approval_stale: things have changed since" if stale else "approval_required"
+        reason = "approval_stale: the configuration has changed since" if stale else "approval_required"
         return Operation(address, "delete", "blocked", reason, approval=required)
     graph = config.graphs[id]
     if before is not None:
@@ -139,14 +139,14 @@ def _graph(config: ClusterConfig, ledger: Ledger, id: str, before: str | None, a
             return Operation(address, "update", "blocked", f"graph_missing: there is no graph at {graph.uri}")
         return Operation(address, "update")
     if is_there(graph.uri):
-        return Operation(address, "create", reason="the graph is there and is taken over")
+        return Operation(address, "create", reason="the graph exists and is adopted")
     if graph.is_elsewhere:
         return Operation(address, "create", "blocked", f"graph_missing: there is no graph at {graph.uri}")
     return Operation(address, "create")
 
 
 def _schema(config: ClusterConfig, id: str, before: str | None, after: str) -> Iterator[Operation]:
-    """A schema is compared with the one that the graph has, whoever gave it that."""
+    """A schema is compared with the one that the graph has now, not with the one that was applied."""
     graph, address = config.graphs[id], f"schema.{id}"
     change: Change = "create" if before is None else "update"
     try:
@@ -168,8 +168,8 @@ def _schema(config: ClusterConfig, id: str, before: str | None, after: str) -> I
 
 
 def _with_waiting(operations: list[Operation], ledger: Ledger) -> Iterator[Operation]:
-    """Schema and queries of a graph wait when its own change is blocked. What belongs to a graph that stays for want of an
-    approval stays with it: above all its policy, without which it would be open to more people than before."""
+    """Schema and queries of a graph are deferred if its own change is blocked. If a removal of a graph lacks approval, everything
+    that belongs to it stays too, above all its policy, without which more people could access it."""
     blocked = {
         (operation.address.partition(".")[2], operation.operation == "delete")
         for operation in operations
@@ -190,7 +190,7 @@ def _with_waiting(operations: list[Operation], ledger: Ledger) -> Iterator[Opera
 
 
 def approval_digest(address: str, config: ClusterConfig, ledger: Ledger) -> str:
-    """What an approval is bound to: the resource as it was applied, and everything that the folder says."""
+    """What an approval is bound to: the resource as it was applied, and the whole configuration of the folder."""
     return digest_of([address, ledger.resources[address]["digest"], config.digest])
 
 

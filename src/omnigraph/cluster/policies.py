@@ -1,4 +1,4 @@
-"""The policies of a cluster, loaded, and its stored queries: to be tried before they are applied, or as they were."""
+"""The policies of a cluster and its stored queries, from its folder or as they were applied."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from omnigraph.policy import Policy, policy_of
 
 
 def cluster_policies(place: str, graph: str | None = None) -> dict[str, Policy]:
-    """The policies by name: of a folder, as it says now; of an address of storage, as they were applied.
+    """The policies by name: of a folder as they are now, or of an address of storage as they were applied.
 
-    With a graph, that of the graph and that of the cluster only.
+    With a graph, only those of the graph and of the cluster.
     """
     bound = _of_storage(place) if "://" in place else _of_folder(read_config(place))
     scopes = {scope for _, scope in bound}
@@ -47,21 +47,21 @@ def _of_storage(root: str) -> dict[tuple[str, str], Mapping[str, str]]:
 
 
 def stored_queries(config: ClusterConfig, graph: str | None = None) -> dict[str, dict[str, StoredQuery]]:
-    """The stored queries of the graphs of a folder."""
+    """The stored queries of the graphs of a folder, or of one of them."""
     if graph is not None and graph not in config.graphs:
         raise UsageError(f"the cluster has no graph '{graph}'", hint=f"its graphs: {', '.join(config.graphs)}")
     return {id: dict(declared.queries) for id, declared in config.graphs.items() if graph in (None, id)}
 
 
 def broken_queries(config: ClusterConfig, graph: str | None = None) -> tuple[list[dict[str, str]], list[str]]:
-    """The stored queries that do not fit the schema that their graph has now, and graphs that could not be asked."""
+    """The stored queries that do not fit the current schema of their graph, and warnings for graphs that do not exist yet."""
     broken: list[dict[str, str]] = []
     warnings: list[str] = []
     for id, queries in stored_queries(config, graph).items():
         try:
             live = open_graph(config.graphs[id].uri)
         except GraphNotFound:
-            warnings.append(f"graph '{id}' is not there yet: its queries fit the schema of the folder")
+            warnings.append(f"graph '{id}' does not exist yet: its queries fit the schema of the folder")
             continue
         for query in queries.values():
             (linted,) = [report for report in live.lint(query.text).queries if report.name == query.name]

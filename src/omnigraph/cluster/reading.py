@@ -1,4 +1,4 @@
-"""The members of a cluster file, one by one: what is known is taken, everything else is refused with its code and place."""
+"""Reads the members of a cluster file; everything unknown is refused with its code and position."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SCHEMES = ("s3://", "gs://", "az://", "memory://", "file://")
 
 
 class ConfigReader:
-    """Reads a cluster file into plain values; what is wrong is noted, and reading goes on."""
+    """Reads a cluster file into plain values; problems are collected, and reading continues."""
 
     def __init__(self, diagnostics: Diagnostics, base: Path) -> None:
         self.diagnostics = diagnostics
@@ -77,16 +77,16 @@ class ConfigReader:
         return ""
 
     def file(self, node: Node | None, what: str, at: Node) -> str:
-        """A path below the folder of the cluster file."""
+        """A path inside the folder of the cluster file."""
         name = self.text(node, what, at)
         parts = Path(name).parts
         if name and (Path(name).is_absolute() or ".." in parts):
-            self.diagnostics.add("invalid_cluster_yaml", f"{what} must lie in the folder of the cluster file", node)
+            self.diagnostics.add("invalid_cluster_yaml", f"{what} must be in the folder of the cluster file", node)
             return ""
         return Path(name).as_posix()
 
     def name(self, node: Node | None) -> str:
-        """That of the folder unless the file says otherwise."""
+        """The name of the cluster, by default that of the folder."""
         if node is None:
             return self.base.absolute().name
         parts = self.mapping(node, "'metadata'")
@@ -94,7 +94,7 @@ class ConfigReader:
         return self.text(parts.get("name"), "'metadata.name'", node, "empty_metadata_name")
 
     def root(self, node: Node | None) -> str:
-        """Where graphs, ledger and catalogue are: the folder itself unless the file says otherwise."""
+        """Where graphs, ledger and catalogue are stored, by default in the folder itself."""
         if node is None:
             return str(self.base.absolute())
         text = self.text(node, "'storage'", node, "invalid_storage_root").rstrip("/")
@@ -178,7 +178,7 @@ class ConfigReader:
         return str((self.base / text).absolute())
 
     def queries(self, node: Node | None, what: str) -> tuple[str | tuple[str, ...], dict[str, str]]:
-        """A folder, or files; with names, the query that each file is there for."""
+        """A folder, or files; and, if they are named, the file of each query."""
         match None if node is None else node.value:
             case None:
                 return (), {}
@@ -262,14 +262,14 @@ class ConfigReader:
         return declared
 
     def agents(self, node: Node) -> None:
-        """Whether agents may give queries as text."""
+        """Checks 'server.mcp': whether agents may pass queries as text."""
         self.known(node, ("adhoc",), "'server.mcp'")
         for value in self.mapping(node, "'server.mcp'").values():
             if not isinstance(value.value, bool):
                 self.diagnostics.add("invalid_cluster_yaml", "'server.mcp.adhoc' must be true or false", value)
 
     def limits(self, node: Node) -> dict[str, int]:
-        """By the names that a server has for them."""
+        """The limits, by the names that the server uses."""
         self.known(node, tuple(_LIMITS), "'server.limits'")
         limits = {}
         for key, value in self.mapping(node, "'server.limits'").items():

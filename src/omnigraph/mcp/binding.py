@@ -1,4 +1,4 @@
-"""A tool of the table together with its operation: what it tells an agent, and the request that a call of it makes."""
+"""A tool bound to its operation: how it is described to an agent, and the request that a call makes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OWN: Mapping[str, Schema] = {
 
 @dataclass(frozen=True)
 class ToolRequest:
-    """What a call of a tool asks of the server."""
+    """The request to the server that a call of a tool makes."""
 
     operation: ToolOperation
     arguments: Mapping[str, Any]
@@ -73,12 +73,12 @@ class BoundTool:
 
     @property
     def output_schema(self) -> dict[str, Any] | None:
-        """An answer that is cut says so in `truncated`; a query that returns rows or a receipt has either."""
+        """The schema of the operation's answer. An answer that is shortened also has `truncated`."""
         answer = self.operation.answer
         return None if answer is None else {"type": "object", **answer}
 
     def request(self, spelled: Mapping[str, Any]) -> ToolRequest:
-        """UsageError for an argument that is not the tool's, and without one that it needs."""
+        """The request for the given arguments. UsageError if one is unknown, missing or not valid."""
         arguments = self._named(spelled)
         limit = arguments.pop(LIMIT, None) if LIMIT not in self._parameters else None
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
@@ -96,11 +96,12 @@ class BoundTool:
 
     @property
     def _parameters(self) -> frozenset[str]:
-        """Of a stored query: its parameters come before arguments of the same name."""
+        """The parameters of a stored query, which take precedence over arguments of the same name."""
         return frozenset() if self.stored is None else frozenset(self.stored.input_schemas())
 
     def _named(self, spelled: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments under their names; commitId is commit_id. null is the same as leaving one out."""
+        """The arguments by name; commitId means commit_id. null is the same as leaving one out, except for a parameter of a
+        stored query."""
         arguments: dict[str, Any] = {}
         for word, value in spelled.items():
             name = word if word in self.schemas else CAMEL.sub("_", word).lower()
@@ -132,7 +133,7 @@ def _header(name: str, value: Any) -> str:
 
 
 def bind(facts: Iterable[ToolFacts], operations: Mapping[str, ToolOperation]) -> list[BoundTool]:
-    """The tools, in their order."""
+    """The tools, in the given order."""
     bound = []
     for fact in facts:
         operation = operations[fact.operation]

@@ -1,6 +1,6 @@
-"""What a tool calls: an operation of the server, and whoever carries it out.
+"""What a tool calls: an operation of the server, and the backend that carries it out.
 
-Tools know operations only. The server carries them out itself, `omnigraph mcp --store` with a server inside its own process,
+Tools know operations only. The server carries them out itself, `omnigraph mcp --store` with a server in its own process,
 `omnigraph mcp --server` over the network; so a tool answers, refuses and fails exactly as its route does.
 """
 
@@ -17,13 +17,13 @@ Schema = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ToolOperation:
-    """A route as tools see it. `members` are the arguments that it takes, by name, wherever they stand in the request."""
+    """A route as tools see it. `members` are the schemas of its arguments, by name, wherever they are in the request."""
 
     id: str
     method: str
     path: str
     action: str | None
-    """What a policy is asked; None for what everybody may."""
+    """The action that a policy must allow; None if everybody may do it."""
     in_path: tuple[str, ...] = ()
     in_query: tuple[str, ...] = ()
     in_body: tuple[str, ...] = ()
@@ -31,9 +31,9 @@ class ToolOperation:
     required: frozenset[str] = frozenset()
     repeated: frozenset[str] = frozenset()
     takes_key: bool = False
-    """Whether it is made once under an Idempotency-Key."""
+    """Whether it accepts an Idempotency-Key."""
     answer: Schema | None = None
-    """The schema of its JSON answer, complete in itself."""
+    """The self-contained schema of its JSON answer."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Backend(Protocol):
     ) -> OperationResult: ...
 
     async def may(self, action: str) -> bool:
-        """Whether the caller may do this on some branch."""
+        """Whether the caller may do this on any branch."""
 
     async def stored_queries(self) -> list[Mapping[str, Any]]:
         """The stored queries that the caller may run, as the server lists them."""

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HttpBackend:
-    """Calls operations. What its caller may do is for others to say.
+    """Calls operations on one graph of a server, on behalf of the caller whom the headers name.
 
-    It is one graph of a server, for whoever the headers name.
+    Permissions are left to subclasses.
     """
 
     client: httpx.AsyncClient
@@ -45,7 +45,7 @@ class HttpBackend:
         for name in operation.in_path:
             value = arguments.get(name)
             if not isinstance(value, str) or not value or value in (".", ".."):
-                raise UsageError(f"'{name}' must be a text that names something")
+                raise UsageError(f"'{name}' must be a non-empty name")
             path = path.replace(f"{{{name}}}", quote(value, safe=""))
         return path
 

@@ -1,4 +1,4 @@
-"""Ways to begin: what a person asks an agent to do with the tools, as messages to start from."""
+"""Prompts: messages that tell an agent what to do with the tools."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ MAX_ARGUMENT = 4_096
 
 @dataclass(frozen=True)
 class Prompt:
-    """A message with places for arguments, and the tools that it speaks of."""
+    """A message with placeholders for arguments, and the tools that it mentions."""
 
     name: str
     description: str
     template: str
     tools: frozenset[str]
     arguments: Mapping[str, str] = field(default_factory=dict)
-    """By name, with what each is. All of them must be given."""
+    """The description of each argument, by name. All of them are required."""
 
     def text(self, arguments: Mapping[str, str]) -> str:
         """The message. UsageError for an argument that is missing, unknown or too long."""
@@ -33,7 +33,7 @@ class Prompt:
 
 
 def _quoted(value: str) -> str:
-    """As data: whatever an argument says is no instruction."""
+    """An argument as an indented block, to mark it as data rather than instructions."""
     return "\n" + "\n".join(f"    {line}" for line in value.splitlines() or [""]) + "\n"
 
 

@@ -1,6 +1,5 @@
-"""The tools of a graph of a server, for an agent that speaks over standard input and output.
-
-The server decides what its caller sees: messages are passed on as they are.
+"""A relay between an agent on standard input and output and the tools of a graph of a server. The server decides what its caller
+sees: messages are passed on unchanged.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ TIMEOUT_S = 300.0
 
 
 def relay_stdio(url: str, token: str | None) -> None:
-    """Answer, with what the server at a URL answers, until standard input ends."""
+    """Pass messages on to the server at a URL, and its answers back, until standard input ends."""
     anyio.run(_relay, url, token)
 
 

@@ -1,4 +1,4 @@
-"""What an agent can read without a tool: the schema, the branches, the stored queries, and pages of the documentation."""
+"""Resources that an agent can read without a tool: the schema, the branches, the stored queries, and pages of the documentation."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from importlib.resources import files
 JSON = "application/json"
 MARKDOWN = "text/markdown"
 PAGES = ("queries", "schema", "loading", "branches")
-"""Pages of the documentation that go with the package."""
+"""Pages of the documentation that are part of the package."""
 PAGES_URI = "omnigraph://best-practices/"
 
 
 @dataclass(frozen=True)
 class Resource:
-    """Something of the graph: what an operation answers, or one text of it."""
+    """A resource of the graph: the answer of an operation, or one text in it."""
 
     uri: str
     operation: str
     description: str
     mime_type: str = JSON
     member: str | None = None
-    """The member of the answer that is given as plain text."""
+    """The member of the answer that is returned as plain text."""
 
     @property
     def name(self) -> str:
@@ -43,7 +43,7 @@ def page_index() -> str:
 
 
 def page_text(page: str) -> str:
-    """A page of the documentation; KeyError when there is none."""
+    """A page of the documentation; KeyError if there is none."""
     if page == "index":
         return page_index()
     if page not in PAGES:

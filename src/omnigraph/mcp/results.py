@@ -1,4 +1,4 @@
-"""Answers in a size that an agent can read, with a line that says what was left out."""
+"""Answers shortened to a size that an agent can read, with a note of what was left out."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 MAX_TEXT = 64 * 1024
-"""Bytes of JSON in one answer."""
+"""Maximum size of an answer, in bytes of JSON."""
 
 _TEXT_LENGTHS = (4096, 512, 64, 8)
-"""To which texts inside a value are cut, one after the other, until the whole fits."""
+"""Lengths to which texts and lists inside a value are shortened, tried in order until the whole fits."""
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A value that fits, and how much of its list is left out."""
+    """A value of allowed size, and how much of its list is left out."""
 
     value: dict[str, Any]
     shown: int = 0
@@ -37,7 +37,7 @@ def size_of(value: object) -> int:
 
 
 def fitted(value: Mapping[str, Any], rows: str | None, limit: int) -> Fitted:
-    """The value with at most `limit` members in the list `rows`, and fewer if it is too large with them."""
+    """The value with at most `limit` members in the list `rows`, or fewer if it would be too large."""
     listed = value.get(rows) if rows is not None else None
     if rows is None or not isinstance(listed, list):
         return _with_short_texts(dict(value), 0, 0)
@@ -73,7 +73,7 @@ def _shortened(value: Any, length: int) -> Any:
 
 
 def cut_text(text: str) -> tuple[str, int]:
-    """The beginning of a text that fits, and how many of its bytes are left out."""
+    """The beginning of a text, up to the maximum size, and how many bytes are left out."""
     data = text.encode()
     kept = data[:MAX_TEXT].decode("utf-8", "ignore")
     return kept, len(data) - len(kept.encode())

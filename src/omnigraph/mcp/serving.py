@@ -1,4 +1,4 @@
-"""The protocol's side: which tools and resources a caller sees, and what a call of one answers."""
+"""The protocol: which tools, resources and prompts a caller sees, and the answers to calls."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class Desk:
     operations: Mapping[str, ToolOperation]
     scopes: frozenset[Scope] = frozenset({"server", "graph"})
     allows_text: bool = True
-    """Whether queries may be given as text; without it, only stored queries are tools."""
+    """Whether queries may be passed as text; if not, only stored queries are tools."""
     name: str = field(default="omnigraph")
 
     def server(self) -> Server[Any]:
-        """A server of the protocol, for one caller."""
+        """An MCP server for one caller."""
         return Server(
             self.name,
             version=VERSION,
@@ -77,12 +77,12 @@ class Desk:
         if "graph" not in self.scopes:
             return []
         queries = await self.backend.stored_queries()
-        # A name is taken by a tool that the caller does not see, too: what a tool is called does not tell who may what.
+        # Names of tools that the caller does not see are taken too, so that the name of a tool does not reveal permissions.
         tools = stored_tools(queries, {tool.name for tool in TOOLS})
         return [bind_stored(tool, self.operations) for tool in tools]
 
     async def tool(self, name: str) -> BoundTool:
-        """A tool that the caller may use; one that the caller may not use is as unknown as one that is not there."""
+        """A tool that the caller may use. A tool that the caller may not use is refused like one that does not exist."""
         facts = next((tool for tool in TOOLS if tool.name == name), None)
         if facts is None:
             binding = next((tool for tool in await self._stored() if tool.name == name), None)
@@ -130,7 +130,7 @@ class Desk:
         return _result([json_text(part.value), note], whole)
 
     async def _smaller_page(self, request: ToolRequest, value: dict[str, Any]) -> tuple[ToolRequest, dict[str, Any]]:
-        """A page that fits: what does not fit stays for the next one, so that no token skips it."""
+        """Ask again for a smaller page until it fits, so that the token of the next page skips nothing."""
         while (size := size_of(value)) > MAX_TEXT and request.limit > 1:
             limit = max(1, min(request.limit // 2, request.limit * MAX_TEXT // size))
             request = replace(request, limit=limit, arguments={**request.arguments, LIMIT: limit})
@@ -184,7 +184,7 @@ class Desk:
     # ------------------------------------------------------------ prompts
 
     async def _prompts(self) -> list[Prompt]:
-        """Those whose tools the caller may all use."""
+        """The prompts whose tools the caller may all use."""
         if "graph" not in self.scopes:
             return []
         known = {tool.name for tool in await self.tools()}
@@ -253,7 +253,7 @@ def _result(texts: list[str], value: dict[str, Any]) -> protocol.CallToolResult:
 
 
 def _failed(status: int, body: Mapping[str, Any], request_id: str | None) -> protocol.CallToolResult:
-    """The error body of the server, with the status and the request's id."""
+    """An error result: the error body of the server, with the status and the id of the request."""
     value = {**body, "status": status} | ({} if request_id is None else {"request_id": request_id})
     text = protocol.TextContent(type="text", text=json_text(fitted(value, None, 0).value))
     return protocol.CallToolResult(content=[text], is_error=True)
@@ -268,7 +268,7 @@ def _body_of(answer: OperationResult) -> Mapping[str, Any]:
 
 
 def _error_body(error: OmnigraphError) -> Mapping[str, Any]:
-    """In the shape of the server's, for arguments that never reach it."""
+    """An error body like those of the server, for arguments that are not sent to it."""
     members = error.to_json()
     problem = {"code": error.code, "retry": error.retry, "outcome": error.outcome}
     code = "bad_request" if isinstance(error, UsageError) else "internal"

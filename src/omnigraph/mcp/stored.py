@@ -20,7 +20,7 @@ _SCALARS: Mapping[str, Schema] = {
 }
 _BASE64 = "base64:"
 PLACES = ("branch", "snapshot")
-"""Arguments beside the parameters, unless a parameter has the name."""
+"""Arguments in addition to the parameters, unless a parameter has the name."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class StoredTool:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Where it can be asked: a mutation, on a branch only."""
+        """The arguments that say where it runs: for a mutation, a branch only."""
         taken = {parameter["name"] for parameter in self.parameters}
         return tuple(name for name in PLACES[: 1 if self.is_mutation else 2] if name not in taken)
 
     def input_schemas(self) -> dict[str, Schema]:
-        """The parameters' schemas by name."""
+        """The schemas of the parameters, by name."""
         return {parameter["name"]: parameter_schema(parameter) for parameter in self.parameters}
 
     @property
@@ -48,13 +48,13 @@ class StoredTool:
         return [parameter["name"] for parameter in self.parameters if not parameter["nullable"]]
 
     def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The parameters as the query takes them."""
+        """The values of the parameters, as the query takes them."""
         kinds = {parameter["name"]: parameter for parameter in self.parameters}
         return {name: _value(kinds[name], value) for name, value in arguments.items() if name in kinds}
 
 
 def stored_tools(queries: Sequence[Mapping[str, Any]], taken: Collection[str]) -> list[StoredTool]:
-    """A tool for each; one whose name another tool has is called `q_<name>`."""
+    """A tool for each stored query; one with the name of another tool is called `q_<name>`."""
     used = set(taken) | {query["name"] for query in queries if query["name"] not in taken}
     tools = []
     for stored in sorted(queries, key=lambda query: str(query["name"])):
@@ -86,7 +86,7 @@ def parameter_schema(parameter: Mapping[str, Any]) -> Schema:
 
 
 def _value(parameter: Mapping[str, Any], value: Any) -> Any:
-    """Bytes are base64 alone for a tool; a query wants to be told that they are."""
+    """The value of a parameter. A tool takes bytes as plain base64; a query needs the prefix that says so."""
     if "blob" not in (parameter["kind"], parameter.get("item_kind")):
         return value
     if isinstance(value, list):

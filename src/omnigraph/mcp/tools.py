@@ -1,4 +1,4 @@
-"""The tools: what each is called, which operation it calls, and what it tells an agent. One table.
+"""The tools in one table: their names, the operations that they call, and their descriptions for agents.
 
 Arguments, their schemas and the schema of the answer are those of the operation.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Hint = Literal["reads", "writes", "destroys", "destroys once"]
-"""What a call does: nothing to the graph; adds; may overwrite or remove; the same, and a second call does nothing more."""
+"""What a call does: changes nothing; adds; may overwrite or remove; the same, but idempotent."""
 Scope = Literal["server", "graph"]
 
 
@@ -23,21 +23,21 @@ class ToolFacts:
     hint: Hint = "reads"
     scope: Scope = "graph"
     arguments: tuple[str, ...] = ()
-    """The arguments that it offers, of those that the operation takes."""
+    """The arguments of the operation that it offers."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Arguments that have another name in the operation."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    """What is given to the operation always."""
+    """Arguments that are always passed to the operation."""
     rows: str | None = None
-    """The list in the answer that is cut to `limit`."""
+    """The list in the answer that is shortened to `limit`."""
     is_paged: bool = False
-    """The operation itself cuts at `limit`, and gives a token for the next page."""
+    """Whether the operation itself applies `limit`, and returns a token for the next page."""
     is_text: bool = False
-    """The answer is one text, and is given as it is."""
+    """Whether the answer is one text, which is returned unchanged."""
     if_commit: str | None = None
-    """The operation to call when `if_graph_commit` is given."""
+    """The operation to call if `if_graph_commit` is given."""
     takes_text: bool = False
-    """It takes the text of a query, which a server may allow or not."""
+    """Whether it takes the text of a query, which a server may disallow."""
 
 
 _FILTERS = ("kind", "type", "op", "page_token")
@@ -135,7 +135,7 @@ TOOLS: tuple[ToolFacts, ...] = (
     ToolFacts("tags_list", "listTags", "The tags and their commits.", rows="tags"),
     ToolFacts("tags_create", "createTag", "Name the commit of a revision, which keeps it.", hint="writes", arguments=("name", "at")),
 )  # fmt: skip
-"""Named as the tools of other servers of this kind are, where there are any."""
+"""Names follow those of other MCP servers for databases, where there are any."""
 
 MAX_ROWS = 200
-"""So many rows, commits or changes in one answer, unless `limit` says otherwise."""
+"""How many rows, commits or changes an answer has at most, unless `limit` is given."""

@@ -1,4 +1,4 @@
-"""Who may do what: the question that is asked before anything is done, and the gate that answers it."""
+"""Policies: the question that is asked before each call, and the gate that answers it."""
 
 from typing import TYPE_CHECKING
 
@@ -25,4 +25,4 @@ __all__ = [
 ]
 
 __getattr__ = names_of(__name__, {"omnigraph.policy.bundle": ("Decision", "Policy", "load_policy", "policy_of")})
-"""Files of policies are read by whoever has some."""
+"""The code that reads policy files is loaded only if there are any."""

@@ -45,16 +45,16 @@ ACTIONS: Mapping[Action, Scope] = MappingProxyType(
         "metrics_read": "server",
     }
 )
-"""Every action, and what it is allowed for: a branch that is used, a branch that is changed as such, a whole graph, the server."""
+"""Every action and its scope: a branch whose content is used, a branch that is itself the target, a whole graph, or the server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
     """One question: may the actor do this?
 
-    `branch` is the branch that is read or written, `target_branch` the one that is made, removed, merged into or given another
-    schema. `query` is the name of the stored query that is invoked, or through which it is done. `types` are those that are touched, as far as they are known; `mode` is that
-    of a load.
+    `branch` is the branch that is read or written, `target_branch` the one that is created, deleted, merged into or given another
+    schema. `query` is the name of the stored query that is invoked, or that the call is part of. `types` are the types that are
+    touched, as far as they are known; `mode` is that of a load.
 
     >>> ask = og.Ask("change", branch="main", types=frozenset(["Person"]))
     >>> assert ask.target_branch is None
@@ -70,7 +70,7 @@ class Ask:
 
 
 def ask_on(action: Action, branch: str | None, query: str | None = None) -> Ask:
-    """Whether it may be done on a branch at all, or through a stored query. What is touched there is asked for where that is
+    """The question whether an action is allowed on a branch, or through a stored query, at all: types are asked for once they are
     known."""
     types: frozenset[str] | None = frozenset() if action in ("change", "export") else None
     match ACTIONS[action]:
@@ -93,7 +93,7 @@ class Gate(Protocol):
     """
 
     def check(self, actor: str | None, ask: Ask, /) -> None:
-        """Return when the actor may do it; PolicyDenied when not."""
+        """Raises PolicyDenied unless the actor may do this."""
 
 
 def is_allowed(gate: Gate, actor: str | None, ask: Ask) -> bool:
@@ -128,7 +128,7 @@ def described(ask: Ask) -> str:
 
 
 def check_gate(gate: Any) -> Gate | None:
-    """The gate that a caller gave."""
+    """The gate that a caller passed. UsageError if it is not one."""
     if gate is not None and not callable(getattr(gate, "check", None)):
         raise UsageError(
             f"expected a gate, got {type(gate).__name__}",

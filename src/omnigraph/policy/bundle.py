@@ -1,4 +1,4 @@
-"""A policy that was loaded: it decides about one graph, or about the server."""
+"""A loaded policy, which decides about one graph or about the server."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from omnigraph.policy.rules import Kind, PolicyFile, PolicyRule
 
 MAX_DECISIONS = 4_096
 MAX_REMEMBERED = 1_024
-"""Characters of an ask that is remembered with its answer: what callers send must not fill the memory."""
+"""Longer asks, in characters, are not cached with their answers: what callers send must not fill the memory."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a policy says to one ask, why, and the rule that it follows from.
+    """The answer of a policy to one ask, in words, and the rule that decided it, if one did.
 
     >>> assert said.message == "policy denied action 'change' on branch 'main' for actor 'ada'"
     """
@@ -33,13 +33,13 @@ class Decision:
     message: str
     rule: str | None = None
     nearest: str | None = None
-    """Of a denial: the rule that comes closest, and what is in its way."""
+    """For a denial: the rule that comes closest, and why it does not apply."""
 
 
 class Policy:
-    """A gate made from files: YAML that allows, and Cedar that may say anything. What nothing allows is denied.
+    """A gate made from files: YAML, whose rules only allow, and Cedar, which can also forbid. What nothing allows is denied.
 
-    It decides about the graph with the name `graph`; about the server when that is None.
+    It decides about the graph with the name `graph`, or about the server if that is None.
 
     >>> assert og.load_policy("policy.yaml").actors == {"ada"}
     """
@@ -48,8 +48,8 @@ class Policy:
         cedar = language.load_cedar()
         self.file = policy
         self.graph = graph
-        self._asks_everybody = bool(cedar_texts)
-        """Cedar may name actors that no group has."""
+        self._has_cedar = bool(cedar_texts)
+        """Cedar may name actors that the YAML file does not."""
         policies = dict(_policies(cedar, policy, graph, cedar_texts))
         self._is_authorized = cedar.is_authorized
         self._schema = cedar.Schema.from_str(language.SCHEMA)
@@ -63,7 +63,7 @@ class Policy:
 
     @property
     def actors(self) -> frozenset[str]:
-        """Everybody that the policy names."""
+        """The actors that the YAML file names."""
         return self.file.actors
 
     @property
@@ -72,13 +72,13 @@ class Policy:
         return self.file.protected_branches
 
     def check(self, actor: str | None, ask: Ask, /) -> None:
-        """Return when the actor may do it; PolicyDenied when not."""
+        """Raises PolicyDenied unless the actor may do this."""
         decision = self.decide("" if actor is None else actor, ask)
         if not decision.allowed:
             raise refusal(decision.message, ask, why=decision.rule or decision.nearest)
 
     def decide(self, actor: str, ask: Ask) -> Decision:
-        """What the policy says, and why.
+        """The answer of the policy, and why.
 
         >>> said = og.load_policy("policy.yaml").decide("ada", og.Ask("change", branch="main"))
         >>> assert (said.allowed, said.nearest) == (False, "no rule allows change to 'ada'")
@@ -88,7 +88,7 @@ class Policy:
         return self._decided(actor, ask) if is_short else self._decide(actor, ask)
 
     def _decide(self, actor: str, ask: Ask) -> Decision:
-        if actor not in self.actors and not self._asks_everybody:
+        if actor not in self.actors and not self._has_cedar:
             message = f"policy denied action '{ask.action}' for unknown actor '{actor}'"
             return Decision(actor, ask, False, message)
         if (ACTIONS[ask.action] == "server") != (self.graph is None):
@@ -162,7 +162,7 @@ def _entities(policy: PolicyFile) -> Iterator[dict[str, Any]]:
 
 
 def policy_of(texts: Mapping[str, str], graph: str | None) -> Policy:
-    """The policy of texts by file name: at most one of YAML, and any number of Cedar (`.cedar`)."""
+    """The policy of texts by file name: at most one YAML file, and any number of Cedar files (`.cedar`)."""
     cedar_texts = {file: text for file, text in texts.items() if file.endswith(".cedar")}
     yaml_texts = {file: text for file, text in texts.items() if file not in cedar_texts}
     if len(yaml_texts) > 1:
@@ -180,10 +180,8 @@ def policy_of(texts: Mapping[str, str], graph: str | None) -> Policy:
 
 
 def load_policy(*files: str | Path, graph: str | None = "graph") -> Policy:
-    """The policy of a YAML file, of Cedar files (`.cedar`), or of both together, as a gate for `og.open(..., policy=...)`.
-
-    `graph` is what Cedar calls the graph. ConfigurationError, with everything that is wrong and its place, when a file does not
-    say what a policy can say.
+    """Load a policy from a YAML file, from Cedar files (`.cedar`), or from both, as a gate for `og.open(..., policy=...)`.
+    `graph` is the name of the graph in Cedar. ConfigurationError, with every problem and its position, if a file is not valid.
 
     >>> Path("policy.yaml").write_text('''
     ... version: 1

@@ -1,4 +1,4 @@
-"""From rules to Cedar: the schema that every policy is checked against, and one `permit` for each action of each rule."""
+"""Rules as Cedar policies: the schema that every policy is checked against, and one `permit` for each action of each rule."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SCHEMA = (
 
 
 def load_cedar() -> Any:
-    """The package that decides. MissingExtra when it is not installed."""
+    """Import the Cedar engine. MissingExtra if it is not installed."""
     try:
         import cedarpy
     except ModuleNotFoundError:
@@ -43,7 +43,7 @@ def load_cedar() -> Any:
 
 
 def compiled(policy: PolicyFile, graph: str | None) -> Iterator[tuple[str, str]]:
-    """The policies of a file for one graph, or for the server when `graph` is None: id and text."""
+    """The policies of a file for one graph, or for the server if `graph` is None: id and text."""
     resource = 'Omnigraph::Server::"root"' if graph is None else f"Omnigraph::Graph::{quoted(graph)}"
     for rule in policy.rules:
         for action in rule.actions:
@@ -76,7 +76,7 @@ def _conditions(rule: PolicyRule, action: Action) -> Iterator[str]:
 
 
 def quoted(text: str) -> str:
-    """A text as Cedar writes it. In a pattern of `like`, `*` is any text, as in ours."""
+    """A text as a Cedar literal. In a pattern of `like`, `*` stands for any text, as in policy files."""
     return f'"{_escaped(text)}"'
 
 
@@ -89,7 +89,7 @@ def _list(texts: Sequence[str]) -> str:
 
 
 def policy_set(cedar: Any, policies: Mapping[str, Any]) -> Any:
-    """Parsed policies under the ids that they were given; Cedar itself only counts them."""
+    """Parsed policies under the given ids; Cedar itself only numbers them."""
     return cedar.PolicySet.from_json_str(
         json.dumps({"staticPolicies": dict(policies), "templates": {}, "templateLinks": []})
     )
@@ -119,7 +119,7 @@ def _number(key: str) -> int:
 
 
 def context(ask: Ask, protected: frozenset[str]) -> dict[str, Any]:
-    """An ask as Cedar sees it."""
+    """An ask as the context of a Cedar request."""
     known: dict[str, Any] = {
         "has_branch": ask.branch is not None,
         "branch": ask.branch or "",

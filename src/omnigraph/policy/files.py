@@ -1,4 +1,4 @@
-"""Policy files: YAML, read strictly. Whatever is not understood is refused, with its place."""
+"""Policy files: YAML, read strictly. Anything unknown is refused, with its position."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OF_SCOPE = {
 
 
 def parse_policy(text: str, file: str = "policy.yaml") -> PolicyFile:
-    """The policy of a text; `file` is what messages call it. ConfigurationError, with every problem, when it is not one."""
+    """The policy of a text; `file` is its name in messages. ConfigurationError, with every problem, if it is not valid."""
     diagnostics = Diagnostics(file)
     root = parse_yaml(text, diagnostics, invalid=CODE, duplicate=CODE)
     diagnostics.raise_any()
@@ -30,7 +30,7 @@ def parse_policy(text: str, file: str = "policy.yaml") -> PolicyFile:
 
 
 class _PolicyFileReader:
-    """Reads the parts of a policy file; what is wrong is noted, and reading goes on."""
+    """Reads the parts of a policy file; problems are collected, and reading continues."""
 
     def __init__(self, diagnostics: Diagnostics) -> None:
         self.diagnostics = diagnostics
@@ -199,7 +199,7 @@ class _PolicyFileReader:
                     self.refuse(f"{what}: '{key}' does not fit '{action}'; it is for {', '.join(fit)}", parts[key])
 
     def kind(self, node: Node | None, rules: tuple[PolicyRule, ...], at: Node | None) -> Kind:
-        """What the file is about, as it says or as its actions say."""
+        """What the policy is for, as `kind` or, without it, the actions of its rules say."""
         of_server = {ACTIONS[action] == "server" for rule in rules for action in rule.actions}
         if len(of_server) > 1 and at is not None:
             self.refuse("the file has rules about the server and rules about graphs: write two files", at)

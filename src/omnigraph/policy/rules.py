@@ -15,20 +15,20 @@ Kind = Literal["graph", "server"]
 
 @dataclass(frozen=True)
 class PolicyRule:
-    """Who may do what, where. Everything that is said must hold; what is not said does not matter."""
+    """Who may do what, and where. All conditions that are given must hold."""
 
     id: str
     actions: tuple[Action, ...]
     group: str | None = None
     actor: str | None = None
     scope: BranchScope = "any"
-    """Of the branch that an action is allowed for: that which is used, or that which is changed as such."""
+    """Which branches the rule applies to: `branch` or `target_branch` of the ask, whichever is the scope of the action."""
     branches: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     queries: tuple[str, ...] = ()
 
     def obstacle(self, ask: Ask, protected: frozenset[str]) -> str | None:
-        """Why the rule does not allow this to those it is about, in words; None when it does."""
+        """Why the rule does not allow this to its actors, in words; None if it does."""
         branch = ask.branch if ACTIONS[ask.action] == "branch" else ask.target_branch
         if self.scope != "any":
             if branch is None:
@@ -50,7 +50,7 @@ class PolicyRule:
 
 @dataclass(frozen=True)
 class PolicyFile:
-    """What a policy file says."""
+    """The content of a policy file."""
 
     kind: Kind
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class PolicyFile:
 
     @property
     def actors(self) -> frozenset[str]:
-        """Everybody that the file names."""
+        """The actors that the file names."""
         named = {rule.actor for rule in self.rules if rule.actor is not None}
         return frozenset(named.union(*self.groups.values()))
 
@@ -68,7 +68,7 @@ class PolicyFile:
 
 
 def matches(pattern: str, branch: str) -> bool:
-    """Whether a branch has the form of a pattern, in which `*` stands for any text."""
+    """Whether a branch matches a pattern, in which `*` stands for any text."""
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), branch, re.DOTALL) is not None
 
 

@@ -1,4 +1,4 @@
-"""Policies tried out before they decide: cases that a file lists, and a table of who may do what."""
+"""Trying policies out before they are used: cases that a file lists, and a table of who may do what."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of the cases of a file."""
+    """The results of the cases of a file."""
 
     cases: tuple[Case, ...]
     decisions: tuple[Decision, ...]
@@ -48,7 +48,7 @@ class Trial:
 
 
 def read_cases(path: Path) -> tuple[Case, ...]:
-    """The cases of a file. ConfigurationError when it is not one."""
+    """The cases of a file. ConfigurationError if it is not valid."""
     diagnostics = Diagnostics(str(path))
     root = read_yaml(path, diagnostics, missing=CODE, invalid=CODE, duplicate=CODE)
     diagnostics.raise_any()
@@ -96,7 +96,7 @@ def _case(node: Node, diagnostics: Diagnostics) -> Case | None:
 
 
 def ask_of(action: str, branch: str | None = None, target_branch: str | None = None, query: str | None = None) -> Ask:
-    """An ask made by hand: about a change that touches no type in particular."""
+    """An ask with the given members; a change or export touches no type in particular."""
     types: frozenset[str] | None = frozenset() if action in ("change", "export") else None
     return Ask(
         cast(Action, action),
@@ -108,7 +108,7 @@ def ask_of(action: str, branch: str | None = None, target_branch: str | None = N
 
 
 def try_cases(policies: Sequence[Policy], cases: Sequence[Case]) -> Trial:
-    """Each case decided by the policy that it is about: one of the server, or one of a graph."""
+    """Decide each case by the policy that it concerns: that of the server, or that of a graph."""
     return Trial(tuple(cases), tuple(decide(policies, case.actor, case.ask) for case in cases))
 
 
@@ -119,7 +119,7 @@ def decide(policies: Sequence[Policy], actor: str, ask: Ask) -> Decision:
 
 
 def extent(policy: Policy, actor: str, action: Action) -> Extent:
-    """On which branches a policy allows an action to an actor, as far as it tells branches apart by protection."""
+    """The branches on which a policy allows an action to an actor: all, none, the protected or the unprotected ones."""
     scope = ACTIONS[action]
     if scope in ("graph", "server"):
         return "all" if policy.decide(actor, ask_of(action)).allowed else "none"
@@ -138,7 +138,7 @@ def extent(policy: Policy, actor: str, action: Action) -> Extent:
 
 
 def _extent_in_words(policy: Policy, actor: str, action: Action) -> str:
-    """The same, with the rules that allow it in some cases only: on named branches, of named types or queries."""
+    """Like `extent`, but names the rules that allow it in some cases only: for certain branches, types or queries."""
     known = extent(policy, actor, action)
     if known != "none":
         return known
@@ -147,7 +147,7 @@ def _extent_in_words(policy: Policy, actor: str, action: Action) -> str:
 
 
 def _example(policy: Policy, is_protected: bool) -> str:
-    """A branch of that kind."""
+    """A branch that is protected, or one that is not."""
     if is_protected:
         return min(policy.protected_branches, default="main")
     name = "some-branch"
@@ -157,7 +157,7 @@ def _example(policy: Policy, is_protected: bool) -> str:
 
 
 def matrix(policies: Sequence[Policy]) -> list[dict[str, str]]:
-    """A row for each actor and action that some policy is about: on which branches it is allowed."""
+    """The branches on which each action is allowed, in a row for each actor and action of the policies."""
     return [
         {"actor": actor, "action": action, "branches": _extent_in_words(policy, actor, action)}
         for policy in policies

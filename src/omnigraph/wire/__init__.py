@@ -1,4 +1,4 @@
-"""Results as JSON, in the words of the documented interface: one place for the command line and for servers.
+"""Results as JSON, as documented: one place for the command line and for servers.
 
-One module per noun; each function says the members of what it makes. Members that are null are left out.
+One module per noun; each docstring lists the members of the result. Members that are null are left out.
 """

@@ -1,4 +1,4 @@
-"""Changes: of a diff, of one commit, of a feed; and the baseline that a feed goes on from."""
+"""Changes of a diff, of a commit and of a feed, and the baseline from which a feed continues."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def change_json(change: EntityChange) -> JsonObject:
 
 
 def image_json(kind: str, entity: Entity | None) -> JsonObject | None:
-    """{properties, endpoints?}; None for an entity that is not there."""
+    """{properties, endpoints?}; None for an entity that does not exist."""
     if entity is None:
         return None
     value = json_value(entity)
@@ -71,7 +71,7 @@ def feed_json(page: FeedPage) -> JsonObject:
 
 
 def _block(block: CommitChanges) -> JsonObject:
-    """The steps of a schema change as a plan shows them."""
+    """The changes of one commit; steps of a schema change are as in a plan."""
     from omnigraph.language.schema.step_json import step_json
 
     return present(

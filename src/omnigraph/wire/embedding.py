@@ -1,4 +1,4 @@
-"""What `embed` made, or would make."""
+"""What `embed` computed, or would compute."""
 
 from __future__ import annotations
 

@@ -9,5 +9,5 @@ JsonObject: TypeAlias = dict[str, Any]
 
 
 def present(members: Mapping[str, Any]) -> JsonObject:
-    """Without the members that are null: what is not there is left out."""
+    """The object without the members that are null."""
     return {name: value for name, value in members.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Queries as tools are told of them: parameters, result columns, types read and written; and what lint says."""
+"""Descriptions of queries for tools: parameters, result columns, types read and written; and the findings of lint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of a query as CSV, JSON lines, Parquet or Arrow, in pieces: a result is never held a second time."""
+"""Rows of a query as CSV, JSON lines, Parquet or Arrow, written in pieces: the result is not copied as a whole."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 RowFormat: TypeAlias = Literal["csv", "jsonl", "parquet", "arrow"]
 BATCH_ROWS = 64 * 1_024
 _SPECIAL = '",\r\n'
-"""Characters of a CSV cell that is written between quotes."""
+"""Characters that make it necessary to quote a CSV cell."""
 
 
 def write_rows(result: Rows, target: Target, format: RowFormat, *, replace: bool = False) -> None:
@@ -37,13 +37,13 @@ def write_rows(result: Rows, target: Target, format: RowFormat, *, replace: bool
 
 
 def text_batches(table: pa.Table) -> Iterator[list[pa.LargeStringArray]]:
-    """The columns as text, some rows at a time; null where there is no value."""
+    """The columns as text, in batches of rows; null where there is no value."""
     for batch in table.to_batches(max_chunksize=BATCH_ROWS):
         yield [text_column(column) for column in batch.columns]
 
 
 def joined_lines(columns: Sequence[pa.LargeStringArray], separator: str) -> pa.Buffer:
-    """The texts of each row with a separator between them, and a newline after each row. No text is null."""
+    """The texts of each row joined by a separator, with a newline after each row. No text may be null."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -59,7 +59,7 @@ def joined_lines(columns: Sequence[pa.LargeStringArray], separator: str) -> pa.B
 
 
 def _csv(table: pa.Table) -> Iterator[pa.Buffer | bytes]:
-    """A null is an empty cell and empty text is `""`; of a single column a null is `""` too, so that no line is empty."""
+    """A null is an empty cell and empty text is `""`; in a single column a null is `""` too, so that no line is empty."""
     import pyarrow as pa
 
     is_single = table.num_columns == 1
@@ -93,7 +93,7 @@ def _csv_cells(texts: pa.LargeStringArray, *, is_text: bool, null: str) -> pa.La
 
 
 def _needs_quotes(texts: pa.LargeStringArray) -> bool:
-    """Whether any text may have to be quoted: all characters are looked at together, which is far cheaper than text by text."""
+    """Whether any text may have to be quoted. Checks all characters at once, which is far cheaper than text by text."""
     import numpy as np
 
     _, offsets, characters = texts.buffers()

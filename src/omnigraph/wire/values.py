@@ -1,4 +1,4 @@
-"""Property values."""
+"""Property values as JSON."""
 
 from __future__ import annotations
 
