@@ -1,1 +1,1 @@
-"""Graphs that a server serves: the same calls as on a graph that was opened, over HTTP."""
+"""Graphs of a server: the same calls as on an open graph, over HTTP."""

@@ -37,7 +37,7 @@ class RemoteBranches:
         return f"<branches of {self._state.uri}>"
 
     def create(self, name: str, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Branch:
-        """A branch at any revision: another branch's head, a tag, a commit, `branch~N`, a time."""
+        """Create a branch at any revision: another branch's head, a tag, a commit, `branch~N`, a time."""
         body = without_nulls({"name": name, "from": self._state.at(revision, as_of)})
         reply = self._state.connection.send("POST", f"{self._state.path}/branches", body=body, repeat="unsent")
         return Branch(name, self._state.commit(reply.headers[COMMIT_HEADER]))
@@ -54,7 +54,7 @@ class RemoteBranches:
         return {detail["name"]: Distance(detail["ahead"], detail["behind"]) for detail in details}
 
     def delete(self, name: str, *, force: bool = False) -> None:
-        """Delete a branch. BranchNotMerged when it has commits that no other branch or tag reaches, unless `force`."""
+        """Delete a branch. BranchNotMerged if it has commits that no other branch or tag reaches, unless `force`."""
         path = f"{self._state.path}/branches/{segment(name)}"
         self._state.connection.send("DELETE", path, query={"force": force}, repeat="unsent")
 
@@ -77,7 +77,7 @@ class RemoteBranches:
         expect: tuple[str, str] | None = None,
         engine: Engine = "local",
     ) -> MergeResult:
-        """Bring a branch's changes into another, as one commit with two parents. MergeConflicts, with every conflict, when the
+        """Bring a branch's changes into another, as one commit with two parents. MergeConflicts, with every conflict, if the
         branches contradict each other."""
         from omnigraph.merge.resolutions import check_resolutions
 
@@ -104,7 +104,7 @@ class RemoteBranches:
         return decoding.merge_result(value, self._state.catalog(into) if has_values else None)
 
     def _type_values(self, error: MergeConflicts, target: str) -> None:
-        """The values in conflict as the target's schema types them."""
+        """Convert the values in conflict to the types that the target's schema declares."""
         if any(conflict.properties for conflict in error.conflicts):
             catalog = self._state.catalog(target)
             error.conflicts = tuple(
@@ -127,7 +127,7 @@ class RemoteTags:
         return f"<tags of {self._state.uri}>"
 
     def create(self, name: str, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Tag:
-        """Name the commit of a revision. AlreadyExists when a branch or another tag has the name."""
+        """Name the commit of a revision. AlreadyExists if a branch or another tag has the name."""
         body = {"name": name, "at": self._state.at(revision, as_of) or MAIN}
         reply = self._state.connection.send("POST", f"{self._state.path}/tags", body=body, repeat="unsent")
         return self._tag(reply.json())

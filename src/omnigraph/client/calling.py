@@ -1,4 +1,4 @@
-"""Where calls enter: arguments are checked as those of a graph that was opened are."""
+"""Checks of arguments, the same as for an open graph."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ C = TypeVar("C", bound=type)
 
 
 def checked_methods(public: C) -> C:
-    """Every public method of a class, with its arguments checked before it is called."""
+    """Decorates a class: the arguments of its public methods are checked before they are called."""
     for name, member in inspect.getmembers(public, inspect.isfunction):
         if not name.startswith("_"):
             setattr(public, name, checked(member))

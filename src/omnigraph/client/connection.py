@@ -1,4 +1,4 @@
-"""Requests to a server: sent, repeated where that is safe, and answered with a value or a typed error."""
+"""Requests to a server, repeated where that is safe and answered with a value or a typed error."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 JSON = "application/json"
 DETAILED = "application/vnd.omnigraph+json"
-"""What a server says beside what its contract has."""
+"""The media type of answers with more members than the contract requires."""
 NDJSON = "application/x-ndjson"
 ARROW = "application/vnd.apache.arrow.stream"
 
 Repeat = Literal["always", "unsent"]
-"""When a request may be sent again: always (it reads, or it carries a key), or only if it did not reach the server."""
+"""When a request may be repeated: always (it reads, or it carries a key), or only if it did not reach the server."""
 
 ATTEMPTS = 4
 INITIAL_PAUSE_S = 0.1
 MAX_PAUSE_S = 5.0
-"""A server that asks for a longer pause is not asked again."""
+"""If the server asks for a longer pause, the request is not repeated."""
 CONNECT_TIMEOUT_S = 10.0
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _LATER = frozenset({429, 502, 503, 504})
@@ -72,19 +72,19 @@ class Connection:
                 "a served graph needs httpx, which is not installed", hint="pip install 'omnigraph[client]'"
             ) from None
         if timeout <= 0:
-            raise UsageError(f"a timeout is positive, not {timeout:g}")
+            raise UsageError(f"the timeout must be positive, got {timeout:g}")
         self.url = check_url(url)
         self._pause = pause
         self._timeout = timeout
         headers = {} if token is None else {"Authorization": f"Bearer {check_token(token)}"}
         if httpx.URL(self.url).host in _LOOPBACK:
-            headers["Accept-Encoding"] = "identity"  # Compressing costs more than a loopback saves.
+            headers["Accept-Encoding"] = "identity"  # On a loopback, compression takes longer than it saves.
         self._http = httpx.Client(
             base_url=self.url,
             headers=headers,
             timeout=httpx.Timeout(timeout, connect=CONNECT_TIMEOUT_S),
             transport=transport,
-            # A token goes to its own server, wherever an answer points.
+            # A redirect must not send the token to another server.
             follow_redirects=False,
         )
 
@@ -108,10 +108,10 @@ class Connection:
         repeat: Repeat = "always",
         timeout: float | None = None,
     ) -> Reply:
-        """The answer. The error that the body names for a refusal; ServerUnavailable when there is no answer.
+        """Send a request. A refusal raises the error that its body names; ServerUnavailable if there is no answer.
 
-        `content` gives the pieces of a large body, again for each attempt. QueryTimeout when a `timeout` of the caller's own
-        has passed.
+        `content` returns the pieces of a large body, and is called for each attempt. QueryTimeout after `timeout` seconds, if it
+        is given.
         """
 
         def once() -> Reply:
@@ -126,7 +126,7 @@ class Connection:
     def stream(
         self, method: str, path: str, *, query: Query | None = None, body: Mapping[str, Any] | None = None
     ) -> Iterator[Iterator[bytes]]:
-        """The pieces of an answer, as they come. An answer that breaks off is ServerUnavailable."""
+        """The pieces of an answer, as they arrive. ServerUnavailable if it breaks off."""
         with self._opened(
             method, path, query, body, None, JSON, {"Accept": f"{NDJSON}, {JSON};q=0.5"}, None
         ) as response:
@@ -152,7 +152,7 @@ class Connection:
         headers: Mapping[str, str],
         timeout: float | None,
     ) -> Iterator[httpx.Response]:
-        """A response whose status is a success; anything else is an error."""
+        """A successful response; any other status is raised as an error."""
         import httpx
 
         data = None if body is None else json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
@@ -195,7 +195,7 @@ class Connection:
 
 
 def _wait_before_repeating(error: OmnigraphError, repeat: Repeat, pause: float) -> float | None:
-    """Seconds, or None for an error that is final."""
+    """Seconds to wait before the next attempt, or None if the error is final."""
     if isinstance(error, QueryTimeout) or not error.retry:
         return None
     if repeat == "unsent" and not (isinstance(error, ServerUnavailable) and not error.is_sent):

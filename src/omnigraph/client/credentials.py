@@ -1,12 +1,11 @@
-"""Tokens for servers: where they are kept, and which one goes to which server.
+"""Tokens for servers: where they are stored, and which one is sent to which server.
 
-A file of its own, `credentials`, beside the configuration:
+They are in the file `credentials`, next to the configuration:
 
     [production]
     token = ...
 
-Only its owner may read it; a file that others can read is refused. A token that is kept under a server's name goes to that
-server and nowhere else.
+Only its owner may read it; a file that others can read is refused. The token of a named server is sent to that server only.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ def home() -> Path:
 
 
 def check_server_name(name: str) -> str:
-    """UsageError unless it is a name that a server can have."""
+    """UsageError unless it is a valid name of a server."""
     if _NAME.fullmatch(name) is None:
         raise UsageError(f"'{name}' is not a name for a server", hint="1 to 64 letters, digits, - and _")
     return name
 
 
 def check_url(url: str) -> str:
-    """The address of a server without a slash at its end. UsageError for anything but http://HOST[:PORT][/PATH]."""
+    """The address of a server without a trailing slash. UsageError for anything but http://HOST[:PORT][/PATH]."""
     try:
         parts = urlsplit(url)
         is_address = parts.scheme in _DEFAULT_PORTS and bool(parts.hostname) and parts.port != 0
@@ -62,12 +61,12 @@ def check_url(url: str) -> str:
 
 
 def _without_secrets(url: str) -> str:
-    """What may be repeated to a user: neither a password nor a token of the query."""
+    """The address without passwords and query, safe to show in a message."""
     return re.sub(r"[?#].*", "", re.sub(r"//[^/@]*@", "//", url))
 
 
 def is_within(url: str, server: str) -> bool:
-    """Whether a URL lies on a server: the same scheme, host and port, and a path below the server's."""
+    """Whether a URL belongs to a server: the same scheme, host and port, and a path below the server's."""
     inner, outer = urlsplit(url), urlsplit(server)
     same = (inner.scheme, inner.hostname, _port(url)) == (outer.scheme, outer.hostname, _port(server))
     folder = outer.path.rstrip("/") + "/"
@@ -80,8 +79,8 @@ def _port(url: str) -> int | None:
 
 
 def token_for(url: str, servers: Mapping[str, str]) -> str | None:
-    """The token to send to a URL: OMNIGRAPH_TOKEN_<NAME> or the stored one of the configured server that the URL lies on
-    (the one with the longest path), else OMNIGRAPH_BEARER_TOKEN, else none."""
+    """The token to send to a URL: OMNIGRAPH_TOKEN_<NAME> or the stored one of the configured server that the URL belongs to (the
+    one with the longest path), else OMNIGRAPH_BEARER_TOKEN, else none."""
     owners = [name for name, server in servers.items() if is_within(url, server)]
     for name in sorted(owners, key=lambda owner: -len(servers[owner])):
         token = os.environ.get(variable_of(name)) or stored_tokens().get(name)
@@ -97,7 +96,7 @@ def variable_of(name: str) -> str:
 
 
 def check_token(token: str) -> str:
-    """UsageError, which does not repeat it, unless the token can stand in a header."""
+    """UsageError, which does not quote the token, unless it is allowed in a header."""
     if _TOKEN.fullmatch(token) is None:
         raise UsageError("that is not a token: a token is 1 to 4,096 visible ASCII characters, without spaces")
     return token
@@ -119,18 +118,18 @@ def stored_tokens() -> Mapping[str, str]:
     parser = _parser()
     try:
         parser.read_string(text)
-    except configparser.Error:  # Its message repeats the line, which may be the token.
+    except configparser.Error:  # The parser's message quotes the line, which may be the token.
         raise UsageError(f"cannot read {path}: it must hold [server] and token = ...") from None
     return {name: parser[name]["token"] for name in parser.sections() if "token" in parser[name]}
 
 
 def store_token(name: str, token: str) -> Path:
-    """Keep a server's token; the file."""
+    """Store a server's token; returns the file."""
     return _write({**stored_tokens(), check_server_name(name): check_token(token)})
 
 
 def forget_token(name: str) -> bool:
-    """Forget a server's token; whether there was one."""
+    """Remove a server's token; returns whether there was one."""
     tokens = dict(stored_tokens())
     if tokens.pop(name, None) is None:
         return False
@@ -139,14 +138,14 @@ def forget_token(name: str) -> bool:
 
 
 def _parser() -> configparser.RawConfigParser:
-    """No section is special, and no character of a token."""
+    """A parser without a default section, interpolation or inline comments, so that a token may have any character."""
     return configparser.RawConfigParser(
         default_section="", interpolation=None, comment_prefixes=("#",), delimiters=("=",), strict=True
     )
 
 
 def _write(tokens: Mapping[str, str]) -> Path:
-    """The whole file or the one before it, never one that others can read."""
+    """Replace the file atomically; it is never readable by others."""
     path = home() / "credentials"
     parser = _parser()
     for name, token in sorted(tokens.items()):
@@ -155,7 +154,7 @@ def _write(tokens: Mapping[str, str]) -> Path:
     parser.write(text)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=".credentials-", dir=path.parent)  # made with mode 0600
+        descriptor, temporary = tempfile.mkstemp(prefix=".credentials-", dir=path.parent)  # created with mode 0600
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 file.write(text.getvalue())
@@ -172,5 +171,5 @@ def _write(tokens: Mapping[str, str]) -> Path:
 
 
 def named_servers(names: Iterable[str]) -> str:
-    """The configured servers, for a hint."""
+    """The names of the configured servers, for a hint."""
     return ", ".join(sorted(names)) or "none is configured"

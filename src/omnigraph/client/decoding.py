@@ -1,4 +1,4 @@
-"""Answers of a server as the values that the library gives."""
+"""Answers of a server as the library's values."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from omnigraph.values.json_values import Unfit, typed_value
 from omnigraph.write import Receipt, TypeCounts
 
 UNKNOWN_POSITION = -1
-"""A server does not say where in its storage a commit stands."""
+"""A server does not reveal the position of a commit in the chain."""
 
 Json = Mapping[str, Any]
 
 
 def commit(value: Json) -> Commit:
-    """A commit. Of its parents a server says the ids only."""
+    """A commit. A server gives only the ids of its parents."""
     seq = value["graph_manifest_version"]
     parents = [value.get("parent_commit_id"), value.get("merged_parent_commit_id")]
     return Commit(
@@ -85,7 +85,7 @@ def schema_receipt(value: Json, source: str) -> SchemaReceipt:
 
 
 def indexes(catalog: Json) -> list[IndexState]:
-    """The indexes of a catalog, those of edges first, as the library has them; an edge's ends are stored as src and dst."""
+    """The indexes of a catalog, in the library's order: edges first. The ends of an edge are the columns src and dst."""
     columns = {"from": "src", "to": "dst"}
     return [
         IndexState(
@@ -106,7 +106,7 @@ def indexes(catalog: Json) -> list[IndexState]:
 
 
 def entity(value: Json, declared: EntityType | None, id: str) -> Entity:
-    """An image {properties, endpoints?} as an entity, its values typed as the schema declares them."""
+    """An image {properties, endpoints?} as an entity, with values of the types that the schema declares."""
     if declared is None:
         raise ServerUnavailable("the server answered with an entity of a type that its schema does not have")
     typed = {name: property_value(declared, name, item) for name, item in value["properties"].items()}
@@ -114,7 +114,7 @@ def entity(value: Json, declared: EntityType | None, id: str) -> Entity:
 
 
 def untyped_entity(value: Json, id: str) -> Entity:
-    """The same with the values as they are."""
+    """Like `entity`, with the values as they are in JSON."""
     return {"id": id, **(value.get("endpoints") or {}), **value["properties"]}
 
 
@@ -130,13 +130,13 @@ def property_value(declared: EntityType, name: str, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class ChangeSchemas:
-    """The schemas before and after some changes. The one before is looked at only where the one after does not say."""
+    """The schemas before and after some changes. The one before is fetched only if the one after lacks a declaration."""
 
     after: Catalog
     before: Callable[[], Catalog]
 
     def declared(self, kind: str, name: str, properties: Iterable[str]) -> EntityType | None:
-        """The type that has these properties."""
+        """The declaration of a type that has these properties."""
         declared = _type_in(self.after, kind, name)
         if declared is None or not declared.properties.keys() >= set(properties):
             return _type_in(self.before(), kind, name) or declared
@@ -230,7 +230,7 @@ def merge_result(value: Json, catalog: Catalog | None = None) -> MergeResult:
 
 
 def merge_conflict(value: Json, catalog: Catalog | None = None) -> MergeConflict:
-    """With a catalog, values are typed; without one they are as JSON has them."""
+    """A conflict. With a catalog, values have the declared types; without one, they are as in JSON."""
     kind, name = value["entity_kind"], value["type_name"]
     types: Mapping[str, EntityType] = (
         {} if catalog is None else cast("Mapping[str, EntityType]", catalog.nodes if kind == "node" else catalog.edges)

@@ -1,4 +1,4 @@
-"""A graph that a server serves: the methods of a graph that was opened, over HTTP."""
+"""A graph of a server: the methods of an open graph, over HTTP."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from omnigraph.language.catalog import Catalog
 def connect(url: str, *, graph: str, token: str | None = None, timeout: float = 120.0) -> RemoteGraph:
     """A graph of a server. Nothing is sent before the first call.
 
-    `token` says who you are; without it, the server must be open. `timeout` is how many seconds the server may take to answer
-    once it is asked. A served graph has the methods of `Graph`; [client](client.md) says which, and what is different.
+    `token` says who you are; without it, the server must be open. `timeout` is how many seconds the server may take to answer a
+    request. A served graph has the methods of `Graph`; [client](client.md) says which, and what is different.
 
     >>> served = og.connect("http://localhost:8080", graph="people", token="a-token")
     >>> assert served.uri == "http://localhost:8080/graphs/people"
@@ -37,9 +37,9 @@ def connect(url: str, *, graph: str, token: str | None = None, timeout: float = 
 class RemoteGraph(RemoteWriteMethods, RemoteReadMethods, RemoteHistoryMethods, RemoteUpkeepMethods):
     """A graph of a server. Safe to share between threads.
 
-    It has the methods of a graph that was opened, returns the same values and raises the same errors; what needs direct access to
-    storage is refused with UsageError, which says so. Reads are repeated when the server does not answer; so are writes, which carry a key
-    under which the server makes them once. The actor of what it writes is that of the token.
+    It has the methods of an open graph, returns the same values and raises the same errors; methods that need direct access to
+    storage raise UsageError. Reads are repeated if the server does not answer; so are writes, which carry a key under which the
+    server makes them only once. The actor of writes is that of the token.
 
     >>> served = og.connect("http://localhost:8080", graph="people")
     >>> assert isinstance(served, og.RemoteGraph)
@@ -87,7 +87,7 @@ class RemoteGraph(RemoteWriteMethods, RemoteReadMethods, RemoteHistoryMethods, R
 
     @property
     def branches(self) -> RemoteBranches:
-        """Make, list, delete and merge branches."""
+        """Create, list, delete and merge branches."""
         return RemoteBranches(self._state)
 
     @property
@@ -97,5 +97,5 @@ class RemoteGraph(RemoteWriteMethods, RemoteReadMethods, RemoteHistoryMethods, R
 
     @property
     def stored_queries(self) -> RemoteStoredQueries:
-        """The queries that the server keeps: list them, and run one by its name."""
+        """The stored queries of the server: list them, and run one by name."""
         return RemoteStoredQueries(self._state)

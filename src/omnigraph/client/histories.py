@@ -1,4 +1,4 @@
-"""The history of a served graph: commits, versions of entities, differences and changes."""
+"""The history of a served graph: commits, diffs and changes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.engines import Engine
 
 MAX_COMMITS = 128
-"""Commits that a poll of changes covers."""
+"""How many commits a poll of changes covers at most."""
 
 
 class RemoteHistoryMethods:
-    """The methods of a served graph that look at its history."""
+    """The methods of a served graph that read its history."""
 
     _state: RemoteState
 
@@ -90,7 +90,7 @@ class RemoteHistoryMethods:
     def diff_stat(
         self, a: str, b: str, *, types: Iterable[str] | None = None, kinds: Iterable[str] | None = None
     ) -> list[TypeChanges]:
-        """How many entities of each type changed from one revision to another. Every change is asked for and counted."""
+        """How many entities of each type changed from one revision to another. Fetches every change to count it."""
         from omnigraph.changes import TypeChanges
 
         counts: dict[tuple[EntityKind, str], Counter[str]] = {}

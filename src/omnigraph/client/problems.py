@@ -1,4 +1,4 @@
-"""Errors that a server answers with, as the errors that the library itself raises."""
+"""Errors in a server's answers, as the errors that the library raises."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BY_STATUS: Mapping[int, type[OmnigraphError]] = {
     409: errors.Conflict,
     429: errors.TooManyRequests,
 }
-"""For an answer that names no error of ours: one of a proxy."""
+"""For answers that do not name an error of OmniGraph, such as those of a proxy."""
 
 _INPUT = {
     "type_name": "type",
@@ -36,8 +36,8 @@ _ATTRIBUTES: Mapping[type[OmnigraphError], Mapping[str, str]] = {
     errors.UnreadableInput: {**_INPUT, "problems": "problems", "total": "total"},
     errors.KeyConflict: {**_ENTITY, "entity_kind": "entity_kind"},
 }
-"""Attributes that have another name among the details, or of which some may be left out. Those of other errors have the
-names of the details."""
+"""Attributes of errors and their names among the details, where these differ or some may be left out. For other errors the names
+are the same."""
 
 _DEFAULTS: Mapping[type[OmnigraphError], Mapping[str, Any]] = {
     errors.LanguageError: {"rule": "", "line": 0, "column": 0, "source_line": "", "file": None},
@@ -54,12 +54,12 @@ _DEFAULTS: Mapping[type[OmnigraphError], Mapping[str, Any]] = {
     errors.StorageError: {"key": ""},
     errors.OutcomeUnknown: {"commit_id": ""},
 }
-"""What an error has when the server did not say."""
+"""Attributes of an error that the server's answer did not give."""
 
 
 @contextmanager
 def placed_in(text: str, file: str | None) -> Iterator[None]:
-    """A mistake in a text that was sent is one in the caller's file, and shows the line that it is in."""
+    """Within the block, a LanguageError names the caller's file and shows the line of the text."""
     try:
         yield
     except errors.LanguageError as error:
@@ -76,7 +76,7 @@ def _kinds(root: type[OmnigraphError] = OmnigraphError) -> Iterator[type[Omnigra
 
 
 def error_of(status: int, data: bytes, headers: Mapping[str, str]) -> OmnigraphError:
-    """The error of an answer, with what the body says of it. ServerUnavailable for an answer that is not the server's own."""
+    """The error of an answer, with the details in its body. ServerUnavailable if the answer is not that of an OmniGraph server."""
     try:
         body = json.loads(data)
     except ValueError:
@@ -110,7 +110,7 @@ def _rebuilt(status: int, body: Mapping[str, Any]) -> OmnigraphError:
 
 
 def _made(kind: type[OmnigraphError], message: str, hint: str | None) -> OmnigraphError:
-    """An error of a kind, whatever its own constructor takes."""
+    """An error of this class, whatever its constructor takes."""
     error = kind.__new__(kind, message)
     OmnigraphError.__init__(error, message, hint=hint)
     for parent in reversed(kind.__mro__):
@@ -125,11 +125,11 @@ _NAMED_IN_MEMBERS = (
     ("change_diff_refusal", "commit_id", "graph_commit_id"),
     ("key_conflict", "entity_kind", "entity_kind"),
 )
-"""Member of the body, name among the details, name in the member."""
+"""A member of the body, the name of a detail, and its name in that member."""
 
 
 def _details(body: Mapping[str, Any], problem: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything that the body says, by the names that errors give their details."""
+    """All details in the body, by the names that errors use for them."""
     details = {name: problem[name] for name in ("rule", "file", "line", "column") if name in problem}
     details |= problem.get("details") or {}
     for member in ("resource_limit", "precondition_failure"):

@@ -1,4 +1,4 @@
-"""What reads one state of a served graph: queries, entities, Blobs, exports."""
+"""Reading a served graph: queries, entities, Blobs, exports."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class RemoteReadMethods:
-    """The methods of a served graph that read one state of it."""
+    """The methods of a served graph that read one snapshot."""
 
     _state: RemoteState
 
@@ -51,7 +51,7 @@ class RemoteReadMethods:
         """Run a read against one immutable snapshot; after `timeout` seconds it ends with QueryTimeout."""
         only_default("schema_of", schema_of, None, "a server asks through the snapshot's own schema")
         only_default("engine", engine, "local", ENGINE)
-        only_default("cancel", cancel, None, "give a timeout")
+        only_default("cancel", cancel, None, "use timeout instead")
         text, file = read_source(gq, ".gq")
         at = self._state.at(revision, as_of)
         body = without_nulls({"query": text, "name": name, "params": params_json(params), "snapshot": at})
@@ -73,7 +73,7 @@ class RemoteReadMethods:
         timeout: float | None = None,
         cancel: Cancellation | None = None,
     ) -> Explanation:
-        """How a query would run on a branch: its steps as a tree, their access paths, and the rows that are expected."""
+        """How a query would run on a branch: its steps as a tree, their access paths, and the expected numbers of rows."""
         only_default("as_of", as_of, None, "a server explains what a query would do at a branch's head")
         only_default("analyze", analyze, False, "run it with query: the result has its timing")
         only_default("timeout", timeout, None, "a server explains without running the query")
@@ -86,7 +86,7 @@ class RemoteReadMethods:
     def entity(
         self, type: str, id: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
     ) -> Entity | None:
-        """One node or edge by id; None when it is not there."""
+        """One node or edge by id; None if there is no such entity."""
         try:
             value = self._state.get("/entity", type=type, id=id, rev=self._state.at(revision, as_of)).json()
         except NotFound as error:
@@ -96,7 +96,7 @@ class RemoteReadMethods:
         return self._entity(value, value, value["graph_commit_id"])
 
     def _entity(self, named: Mapping[str, Any], state: Mapping[str, Any], commit: str) -> Entity:
-        """An entity, with its Blobs, which a server gives by themselves."""
+        """An entity with its Blobs, each of which takes another request."""
         kind, name, id = named["entity_kind"], named["type_name"], named["id"]
         catalog = self._state.catalog(commit)
         declared = (catalog.nodes if kind == "node" else catalog.edges).get(name)
@@ -115,7 +115,7 @@ class RemoteReadMethods:
         """The versions of one entity on a branch, newest first."""
         from omnigraph.read import EntityVersion
 
-        only_default("as_of", as_of, None, "a server tells the history of an entity on a branch")
+        only_default("as_of", as_of, None, "a server has the history of an entity on a branch only")
         versions: list[EntityVersion] = []
         token: str | None = None
         while True:
@@ -165,7 +165,7 @@ class RemoteReadMethods:
         force: bool = False,
         engine: Engine = "local",
     ) -> int:
-        """Write the graph, or some types of it, as JSON lines; the number of entities. It is written as it comes."""
+        """Write the graph, or some types of it, as JSON lines while they arrive; returns the number of entities."""
         only_default("format", format, "jsonl", "write export_stream, which has CSV, Parquet and Arrow, to a file")
         only_default("engine", engine, "local", ENGINE)
         body = without_nulls({"snapshot": self._state.at(revision, as_of), "type_names": listed(types)})
@@ -180,7 +180,7 @@ class RemoteReadMethods:
         types: Sequence[str] | None = None,
         format: str = "jsonl",
     ) -> Iterator[bytes]:
-        """The same as bytes in chunks, as the server sends them."""
+        """Like `export`, as bytes in chunks, as the server sends them."""
         body = without_nulls(
             {
                 "snapshot": self._state.at(revision, as_of),
@@ -207,7 +207,7 @@ class RemoteReadMethods:
         return GraphSnapshot(self._state.commit(commit_id), self._state.catalog(commit_id), types)
 
     def indexes(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> list[IndexState]:
-        """Every declared index of a revision: how many rows it covers, how many a read still finds by scan, and why."""
+        """Every declared index of a revision: how many rows it covers, how many a read still has to scan, and why."""
         return decoding.indexes(self._state.get("/catalog", rev=self._state.at(revision, as_of)).json())
 
     def lint(self, gq: str | Path, *, revision: str = MAIN, as_of: str | dt.datetime | None = None) -> LintReport:

@@ -1,4 +1,4 @@
-"""What a served graph does not do, and why. One table: a method of a graph is served, or it stands here."""
+"""What a served graph does not do, and why. Every method of a graph is either served or in this table."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from omnigraph.errors import UsageError
 
 _STORAGE = "it works on storage: open the graph with og.open, or run the command with --store, where the storage can be reached"
 _TRANSACTION = (
-    "the statements of a transaction see each other, which takes storage: use mutate, whose statements are one commit"
+    "the statements of a transaction see each other, which needs storage: use mutate, whose statements are one commit"
 )
 _SPARK = "Spark reads and writes storage: open the graph with og.open"
-_SQL = "SQL runs where the storage is: open the graph with og.open, or ask in .gq with query"
+_SQL = "SQL runs where the storage is: open the graph with og.open, or write the query in .gq"
 
 REFUSED: Mapping[str, str] = {
     "transaction": _TRANSACTION,
@@ -25,23 +25,23 @@ REFUSED: Mapping[str, str] = {
     "algorithms": _STORAGE,
     "sql": _SQL,
     "duckdb": _SQL,
-    "blame": "a server tells the versions of an entity: ask history",
-    "distance": "a server tells the commits of a branch: ask commits",
+    "blame": "a server has the versions of an entity: use history",
+    "distance": "a server has the commits of a branch: use commits",
     "revert": _STORAGE,
     "reset": _STORAGE,
-    "ensure_indexes": "optimize brings the indexes up to date, too",
+    "ensure_indexes": "use optimize, which brings the indexes up to date too",
     "verify": _STORAGE,
     "repair": _STORAGE,
     "push": _STORAGE,
     "pull": _STORAGE,
-    "plan_schema": "apply_schema refuses what would lose data, and its receipt has the steps; to see them before, use storage",
+    "plan_schema": "apply_schema refuses what would lose data, and its receipt has the steps; to see them first, open the graph with og.open",
     "broken_queries": _STORAGE,
     "diff_schema": _STORAGE,
     "explain_load": "a server chooses where a load runs: the receipt of the load says where it did",
 }
 
 PROPERTIES = frozenset({"id"})
-"""Those of them that are not called."""
+"""The refused members that are properties."""
 
 
 def not_served(what: str, reason: str) -> UsageError:
@@ -49,7 +49,7 @@ def not_served(what: str, reason: str) -> UsageError:
 
 
 def only_default(what: str, value: object, default: object, reason: str) -> None:
-    """UsageError for an option that a server has no use for."""
+    """UsageError if an option that a served graph does not support is given."""
     if value != default:
         raise UsageError(f"a served graph takes no '{what}'", hint=reason)
 

@@ -1,4 +1,4 @@
-"""Reports of upkeep that a server answers with, as the values that the library gives."""
+"""Maintenance reports of a server as the library's values."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ NAME_HEADER = "omnigraph-query-name"
 
 
 class ServedResult(Result):
-    """A result whose commit and columns are asked for when they are looked at."""
+    """A result whose commit and columns are fetched on first use."""
 
     def __init__(
         self, state: RemoteState, headers: Mapping[str, str], table: pa.Table, text: str, seconds: float
@@ -51,7 +51,7 @@ class ServedResult(Result):
 
     @cached_property
     def _plan(self) -> ReadPlan:
-        """The query as the server compiled it: with the schema of the commit."""
+        """The plan of the query under the schema of the commit, as on the server."""
         state: RemoteState = vars(self)["_state"]
         plan = compile_query(vars(self)["_text"], state.catalog(vars(self)["_commit_id"]), self.query_name)
         if not isinstance(plan, ReadPlan):
@@ -60,13 +60,13 @@ class ServedResult(Result):
 
     @property
     def query_name(self) -> str:
-        """The name the query has in its text."""
+        """The name of the query in its text."""
         name: str = vars(self)["_name"]
         return name
 
 
 class StoredResult(ServedResult):
-    """A result of a stored query, whose text the server keeps: what its columns are, the rows say."""
+    """The result of a stored query, whose text only the server has: its columns are described by the rows."""
 
     @cached_property
     def columns(self) -> tuple[ResultColumn, ...]:
@@ -87,7 +87,7 @@ def served_result(state: RemoteState, reply: Reply, text: str, seconds: float) -
 
 
 def stored_result(state: RemoteState, reply: Reply, seconds: float) -> Result:
-    """The same of a query whose text is not known here."""
+    """Like `served_result`, for a stored query, whose text is not known here."""
     return StoredResult(state, reply.headers, _rows(reply), "", seconds)
 
 
@@ -129,7 +129,7 @@ def _kind(type: pa.DataType) -> ColumnKind:
 
 
 def _server_seconds(timing: str) -> float:
-    """What the server says that running took."""
+    """The running time that the server reports."""
     for part in timing.split(","):
         name, _, duration = part.strip().partition(";dur=")
         if name == "run":

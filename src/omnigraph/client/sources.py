@@ -1,4 +1,4 @@
-"""What is loaded, as the bytes that a server is sent: lines one after the other, or files as parts of a form."""
+"""The input of a load as bytes of a request: JSON lines in one body, or files as parts of a form."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _SUFFIXES = (".jsonl", ".ndjson", ".json")
 
 @dataclass
 class RecordFiles:
-    """Files whose lines are sent one after the other."""
+    """Files of JSON lines, sent as one body."""
 
     files: Sequence[Path]
     _lines: list[int] = field(default_factory=list)
-    """Of each file that was sent."""
+    """The number of lines of each file that was sent."""
 
     def pieces(self) -> Iterator[bytes]:
-        """Their bytes, anew at each call."""
+        """The bytes of all files; each call starts again."""
         self._lines.clear()
         for file in self.files:
             self._lines.append(0)
@@ -40,7 +40,7 @@ class RecordFiles:
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """Errors of the block name the files and their lines, instead of those of the body that the server was sent."""
+        """Within the block, errors name the files and their lines instead of lines of the body."""
         try:
             yield
         except InputError as error:
@@ -77,7 +77,7 @@ class UploadedFiles:
         return f"multipart/form-data; boundary={self.boundary}"
 
     def pieces(self) -> Iterator[bytes]:
-        """The form, anew at each call."""
+        """The bytes of the form; each call starts again."""
         for file in self.files:
             name = file.name.replace("\\", "_").replace('"', "_").replace("\r", "_").replace("\n", "_")
             head = f'--{self.boundary}\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n'
@@ -88,7 +88,7 @@ class UploadedFiles:
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """Errors of the block name the files as they are called here."""
+        """Within the block, errors name the local paths of the files."""
         try:
             yield
         except InputError as error:
@@ -107,7 +107,7 @@ class UploadedFiles:
 
 
 def files_of(sources: Sources) -> list[Path]:
-    """The files of paths, folders and globs. UsageError for what is not there."""
+    """The files of paths, folders and globs. UsageError if nothing matches."""
     named = [sources] if isinstance(sources, str | Path) else sources
     if not isinstance(named, Iterable):
         raise UsageError(f"expected paths or DataFrames by type, got {named.__class__.__name__}")
@@ -127,7 +127,7 @@ def files_of(sources: Sources) -> list[Path]:
 
 
 def are_lines(files: Sequence[Path], format: str | None, encoding: str | None) -> bool:
-    """Whether all of them are JSON lines in UTF-8, which are sent one after the other."""
+    """Whether all of them are JSON lines in UTF-8, which can be sent as one body."""
     is_utf8 = encoding is None or encoding.lower().replace("_", "-") in ("utf-8", "utf8")
     return is_utf8 and (
         format == "jsonl" or (format is None and all(file.suffix.lower() in _SUFFIXES for file in files))
@@ -136,7 +136,7 @@ def are_lines(files: Sequence[Path], format: str | None, encoding: str | None) -
 
 @contextmanager
 def frame_files(frames: Mapping[str, Any], catalog: Catalog) -> Iterator[list[Path]]:
-    """Data frames by type, as Parquet files that are called after their types."""
+    """Data frames by type as temporary Parquet files, each named after its type."""
     import pyarrow.parquet as pq
 
     from omnigraph.pipeline.load.inputs import Frame, table_key
@@ -145,7 +145,7 @@ def frame_files(frames: Mapping[str, Any], catalog: Catalog) -> Iterator[list[Pa
         files = []
         for name, rows in frames.items():
             if not isinstance(name, str):
-                raise UsageError(f"DataFrames are given by the names of their types, got {name.__class__.__name__}")
+                raise UsageError(f"DataFrames must be given by the names of their types, got {name.__class__.__name__}")
             key = table_key(catalog, name)
             file = Path(folder) / f"{key.partition(':')[2]}.parquet"
             pq.write_table(Frame(key, rows).to_arrow(catalog.tables[key]), file)
@@ -163,7 +163,7 @@ def _found(source: str) -> list[Path]:
 
 
 def _pieces(file: Path, *, ends_line: bool = True) -> Iterator[bytes]:
-    """The bytes of a file; with `ends_line` its last line ends, so that the next file begins a new one."""
+    """The bytes of a file; with `ends_line`, a newline is added if the last line has none."""
     last = b"\n"
     try:
         with file.open("rb") as content:

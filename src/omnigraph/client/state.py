@@ -1,4 +1,4 @@
-"""What the methods of a served graph share: the connection, the graph's name there, and the schemas that were read."""
+"""What the methods of a served graph share: the connection, the name of the graph, and cached schemas and commits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COMMIT_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 _KEY = re.compile(r"[\x21-\x7e]{1,128}")
 MAX_CATALOGS = 64
 MAX_COMMITS = 1_024
-"""So many of each are kept."""
+"""How many are cached, each by commit id."""
 
 
 class RemoteState:
@@ -38,7 +38,6 @@ class RemoteState:
         self.path = f"/graphs/{segment(graph)}"
         self._catalogs: OrderedDict[str, Catalog] = OrderedDict()
         self._commits: OrderedDict[str, Commit] = OrderedDict()
-        """Both by commit id."""
 
     @property
     def uri(self) -> str:
@@ -48,20 +47,20 @@ class RemoteState:
         return self.connection.send("GET", self.path + path, query=query)
 
     def read(self, path: str, body: dict[str, Any]) -> Reply:
-        """A read that is asked for with a body."""
+        """A read whose request has a body."""
         return self.connection.send("POST", self.path + path, body=without_nulls(body))
 
     def write(self, path: str, body: dict[str, Any], once: Once | None, if_commit: str | None = None) -> Reply:
-        """A write under a key, so that it can be repeated: the caller's, or one of its own."""
+        """A write under the caller's key or a random one, so that it can be repeated."""
         headers = write_headers(once, if_commit)
         return self.connection.send("POST", self.path + path, body=without_nulls(body), headers=headers)
-
-    # ------------------------------------------------------------ revisions and schemas
 
     def streamed(self, path: str, body: dict[str, Any]) -> Iterator[bytes]:
         """The pieces of an answer, as they arrive."""
         with self.connection.stream("POST", self.path + path, body=body) as pieces:
             yield from pieces
+
+    # ------------------------------------------------------------ revisions and schemas
 
     def at(self, revision: str, as_of: str | dt.datetime | None) -> str | None:
         """A revision as a request names it; None for the head of main."""
@@ -84,7 +83,7 @@ class RemoteState:
         return self._schema_reply(wanted).headers[COMMIT_HEADER]
 
     def commit(self, id: str) -> Commit:
-        """A commit by its id: it never changes, so one that was read is not read again."""
+        """A commit by its id. Cached: commits never change."""
         if id not in self._commits:
             self._commits[id] = decoding.commit(self.get(f"/commits/{segment(id)}").json())
             while len(self._commits) > MAX_COMMITS:
@@ -121,13 +120,13 @@ def listed(words: Iterable[str] | None) -> list[str] | None:
 
 
 def params_json(params: Mapping[str, object] | None) -> dict[str, Any] | None:
-    """Parameters as JSON. UsageError for a value that has none."""
+    """Parameters as JSON. UsageError for a value that JSON cannot express."""
     if params is None:
         return None
     try:
         return {name: json_value(value) for name, value in params.items()}
     except TypeError as error:
-        raise UsageError(f"a parameter has no JSON: {error}") from None
+        raise UsageError(f"a parameter cannot be sent as JSON: {error}") from None
 
 
 def is_replayed(headers: Mapping[str, str]) -> bool:
@@ -136,7 +135,7 @@ def is_replayed(headers: Mapping[str, str]) -> bool:
 
 
 def write_headers(once: Once | None, if_commit: str | None) -> dict[str, str]:
-    """The key of a write, and the commit that its branch must be at. UsageError for what is not a commit id."""
+    """The headers of a write: its key, and the commit that its branch must be at. UsageError if that is not a commit id."""
     headers = {"Idempotency-Key": key_of(once)}
     if if_commit is not None:
         if _COMMIT_ID.fullmatch(if_commit) is None:
@@ -149,9 +148,9 @@ def key_of(once: Once | None) -> str:
     """The Idempotency-Key of a write."""
     if once is None:
         return secrets.token_hex(16)
-    KeyName.of(once)  # What is no write key is refused as everywhere.
+    KeyName.of(once)  # UsageError if it is not a valid write key
     if not isinstance(once, str):
-        raise UsageError("a served graph takes no sequence as write key", hint='once="a-text"')
+        raise UsageError("the write key of a served graph must be a text, not a sequence", hint='once="a-text"')
     if _KEY.fullmatch(once) is None:
         raise UsageError("the write key of a served graph is 1 to 128 visible ASCII characters")
     return once

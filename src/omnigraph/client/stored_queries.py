@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ServedQuery:
-    """A query that a server keeps, with the parameters it takes.
+    """A stored query of a server, with its parameters.
 
     >>> query = og.ServedQuery("everyone", is_mutation=False, parameters=())
     >>> assert query.description is None
@@ -38,7 +38,7 @@ class ServedQuery:
 
 @checked_methods
 class RemoteStoredQueries:
-    """The stored queries of a served graph. Those that the caller may not invoke are not there.
+    """The stored queries of a served graph that the caller may run.
 
     >>> served = og.connect("http://localhost:8080", graph="people")
     >>> assert isinstance(served.stored_queries, og.RemoteStoredQueries)
@@ -89,7 +89,7 @@ class RemoteStoredQueries:
         if_commit: str | None = None,
         once: Once | None = None,
     ) -> Receipt:
-        """Run a stored mutation as one commit; the receipt names it, or None when nothing changed."""
+        """Run a stored mutation as one commit; the receipt names it, or None if nothing changed."""
         body = {"params": params_json(params), "branch": branch, "message": message, "expect_mutation": True}
         headers, path = write_headers(once, None), self._path(name)
         if if_commit is not None:

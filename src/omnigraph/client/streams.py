@@ -1,4 +1,4 @@
-"""Answers that are written to a file as they come. The file appears when all of it is there."""
+"""Answers that are written to a file as they arrive. The file appears once it is complete."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_LAST_LINE = 64 * 1024
 
 
 def write_export(pieces: Iterator[bytes], target: Target, *, force: bool) -> int:
-    """The number of lines."""
+    """Write an export; returns the number of lines."""
     lines = 0
     with outputs([target], {}, replace=force) as (file,), file.open() as out:
         for piece in pieces:
@@ -24,7 +24,7 @@ def write_export(pieces: Iterator[bytes], target: Target, *, force: bool) -> int
 
 
 def write_baseline(pieces: Iterator[bytes], target: Target, *, force: bool) -> Baseline:
-    """The baseline that the last line names. Without such a line the answer is not whole."""
+    """Write a baseline and return what its last line says. ServerUnavailable if that line is missing."""
     lines = 0
     tail = b""
     with outputs([target], {}, replace=force) as (file,), file.open() as out:

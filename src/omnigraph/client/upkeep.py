@@ -1,4 +1,4 @@
-"""Upkeep of a served graph: what is stored, compaction, cleanup, and writes that were prepared."""
+"""Maintenance of a served graph: storage reports, compaction, cleanup, and prepared writes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.engines import Engine
 
 MAX_WAIT_S = 60
-"""What a server waits at most before it answers."""
+"""How long a server waits at most before it answers."""
 GRACE_S = 30.0
 
 
 class RemoteUpkeepMethods:
-    """The methods of a served graph that look after it."""
+    """The methods of a served graph that maintain it."""
 
     _state: RemoteState
 
@@ -60,8 +60,7 @@ class RemoteUpkeepMethods:
         engine: Engine = "local",
         show_progress: bool = False,
     ) -> CleanupReport:
-        """Reclaim the space of what nothing keeps. With `dry_run` nothing is removed. `show_progress` does nothing: the server
-        works."""
+        """Remove files that nothing keeps. With `dry_run` nothing is removed. `show_progress` does nothing: the server works."""
         only_default("engine", engine, "local", ENGINE)
         body = {
             "keep": keep,
@@ -74,7 +73,7 @@ class RemoteUpkeepMethods:
         return reports.cleanup_report(sent.json())
 
     def storage(self, branch: str = MAIN) -> StorageReport:
-        """What each type takes up at the head of a branch, and what cleanup could reclaim."""
+        """How much storage each type takes at the head of a branch, and how much cleanup could reclaim."""
         return reports.storage_report(self._state.get("/storage", branch=branch).json())
 
     @property
@@ -90,9 +89,9 @@ class RemoteUpkeepMethods:
         timeout: float | None = None,
         cancel: Cancellation | None = None,
     ) -> Commit | None:
-        """Wait until the head of a branch is another commit than `since` (by default, than now), and give it; None when
-        `timeout` seconds passed first. The server answers when the head moves."""
-        only_default("cancel", cancel, None, "give a timeout")
+        """Wait until the head of a branch is a commit other than `since` (by default, the current one), and return it; None if
+        `timeout` seconds pass first. The server answers when the head moves."""
+        only_default("cancel", cancel, None, "use timeout instead")
         end = math.inf if timeout is None else time.monotonic() + timeout
         while True:
             head = self._head(branch)
@@ -109,7 +108,7 @@ class RemoteUpkeepMethods:
         return decoding.commit(newest)
 
     def _wait(self, branch: str, since: str, seconds: float) -> None:
-        """Until there is a change, or the time has passed; whoever waits looks again."""
+        """Wait until there may be a change or the time has passed; the caller then checks."""
         wait = math.ceil(min(seconds, MAX_WAIT_S))
         query: Query = {"branch": branch, "start": f"after:{since}", "limit": 1, "wait": wait}
         patience = seconds if seconds <= MAX_WAIT_S else wait + GRACE_S
@@ -140,11 +139,11 @@ class RemoteRecovery:
         ]
 
     def resume(self, commit_id: str) -> Commit:
-        """Publish what was staged; the same commit when it was published already."""
+        """Publish what was staged; if it was published already, the commit is the same."""
         return decoding.commit(self._send(commit_id, "resume")["commit"])
 
     def discard(self, commit_id: str) -> None:
-        """Forget a prepared write; it is never published."""
+        """Discard a prepared write; it is never published."""
         self._send(commit_id, "discard")
 
     def _send(self, commit_id: str, verb: str) -> reports.Json:
@@ -154,7 +153,7 @@ class RemoteRecovery:
 
 
 def _duration(value: str | float | dt.timedelta | None) -> str | None:
-    """As a request writes it; parts of a second keep more."""
+    """A duration as a request writes it. Fractions of a second are rounded up, which keeps more."""
     if value is None or isinstance(value, str):
         return value
     return str(math.ceil(value.total_seconds() if isinstance(value, dt.timedelta) else value))

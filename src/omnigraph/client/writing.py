@@ -1,4 +1,4 @@
-"""What changes a served graph: mutations, loads and schemas."""
+"""Writing to a served graph: mutations, loads and schemas."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class RemoteWriteMethods:
         if_commit: str | None = None,
         once: Once | None = None,
     ) -> Receipt:
-        """Run a mutation as one commit; the receipt names it, or None when nothing changed."""
+        """Run a mutation as one commit; the receipt names it, or None if nothing changed."""
         no_actor(actor)
         text, file = read_source(gq, ".gq")
         body = {"query": text, "name": name, "params": params_json(params), "branch": branch, "message": message}
@@ -153,8 +153,8 @@ class RemoteWriteMethods:
         if_commit: str | None = None,
         show_progress: bool = False,
     ) -> SchemaReceipt:
-        """Change main to another schema, as one commit, or nothing when there is nothing to change. `show_progress` does nothing:
-        the server works."""
+        """Change main to another schema, as one commit; no commit if nothing changes. `show_progress` does nothing: the server
+        works."""
         no_actor(actor)
         only_default("branch", branch, MAIN, "a server changes the schema of main")
         only_default("with_", with_, None, "a server changes the schema alone")

@@ -71,7 +71,7 @@ class GraphRecovery:
         return resume(self._repository, commit_id)
 
     def discard(self, commit_id: str) -> None:
-        """Forget a prepared write; it is never published.
+        """Discard a prepared write; it is never published.
 
         >>> for write in g.recovery.list():
         ...     g.recovery.discard(write.commit_id)
