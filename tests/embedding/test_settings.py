@@ -41,7 +41,7 @@ def test_the_model_that_embeds(environment: dict[str, str], declared: str | None
         ({"OMNIGRAPH_EMBED_MODEL": "b"}, "openai/a", "the schema embeds with openai/a, and OMNIGRAPH_EMBED_MODEL is b"),
         ({"OMNIGRAPH_EMBED_PROVIDER": "gemini"}, "wordllama/other", None),
         ({}, "wordllama/other", "their vectors do not compare"),
-        ({}, "nomic-embed-text", "which provider has the model nomic-embed-text"),
+        ({}, "nomic-embed-text", "provider of the model nomic-embed-text"),
         ({"OMNIGRAPH_EMBED_PROVIDER": "none"}, None, "OMNIGRAPH_EMBED_PROVIDER is none"),
     ],
 )

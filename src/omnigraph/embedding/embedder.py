@@ -1,4 +1,4 @@
-"""Texts to vectors: each text once, in batches that the provider takes, checked, of length one, and remembered."""
+"""Texts to vectors: each text once, in batches that the provider accepts, checked, normalised to length one, and cached."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 CACHE_BYTES = 64 * 2**20
 MAX_BATCH_CHARACTERS = 200_000
-"""Providers bound the tokens of a request too; no text of usual length has more tokens than characters."""
+"""Providers also limit the tokens of a request; no ordinary text has more tokens than characters."""
 
 
 class Embedder:
@@ -36,7 +36,7 @@ class Embedder:
         purpose: Purpose = "document",
         deadline: Deadline = NEVER,
     ) -> np.ndarray:
-        """A vector of length one, of F32, for each text."""
+        """A vector of F32 with length one for each text."""
         import numpy as np
 
         distinct = list(dict.fromkeys(texts))
@@ -53,7 +53,7 @@ class Embedder:
         return made[[places[text] for text in texts]]
 
     def _recall(self, texts: Sequence[str], made: np.ndarray, dimension: int, purpose: Purpose) -> list[int]:
-        """Fill in what is remembered; the places of the rest."""
+        """Fill in cached vectors; returns the positions of the rest."""
         if self.provider.is_local:
             return list(range(len(texts)))
         missing = []
@@ -82,14 +82,14 @@ class Embedder:
         if wrong.any():
             text = texts[int(np.argmax(wrong))]
             raise EmbeddingRefused(
-                f"{self.provider.model} made a vector without a direction of the text {text[:60]!r}",
-                hint="give such a text a vector of your own, or leave it out",
+                f"{self.provider.model} returned a zero or non-finite vector for the text {text[:60]!r}",
+                hint="pass a vector for such a text, or leave the text out",
             )
         return np.asarray(vectors / lengths[:, np.newaxis], np.float32)
 
 
 def _batches(places: Sequence[int], texts: Sequence[str], max_texts: int) -> Iterator[list[int]]:
-    """Runs of places whose texts make one request."""
+    """Runs of positions whose texts make up one request."""
     batch: list[int] = []
     characters = 0
     for place in places:

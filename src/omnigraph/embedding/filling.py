@@ -1,7 +1,7 @@
 """Vectors of rows from their texts, as `@embed` says. One rule for every write:
 
-A vector that is given is stored. Where none is given and the text has something to read, the text is embedded. Where there is
-no text, or nothing but white space, there is no vector; nor where no provider is set up, unless it is required.
+A vector that is given is stored. If none is given and the text is not blank, the text is embedded. If there is no text, or only
+white space, there is no vector; nor if no provider is set up, unless the vector is required.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TextVector:
-    """A Vector property that is made of a text."""
+    """A Vector property that is made from a text."""
 
     owner: str
     property: str
@@ -36,7 +36,7 @@ class TextVector:
 
 
 def text_vectors(entity: EntityType) -> tuple[TextVector, ...]:
-    """Those of a type."""
+    """The Vector properties of a type that are made from a text."""
     return tuple(
         TextVector(
             entity.name,
@@ -58,7 +58,7 @@ def is_text(value: object) -> bool:
 
 @dataclass(frozen=True)
 class Filling:
-    """Embeds what a schema declares with what is set up."""
+    """Embeds what a schema declares, with the providers that are set up."""
 
     settings: EmbeddingSettings
 
@@ -75,12 +75,12 @@ class Filling:
             return embedder.embed(texts, vector.dimension, purpose, deadline)
 
     def embedder(self, vector: TextVector) -> Embedder:
-        """What makes its vectors. EmbeddingRefused names the property."""
+        """The embedder of its vectors. EmbeddingRefused names the property."""
         with _named(vector):
             return self.settings.embedder(vector.model)
 
     def fills(self, vector: TextVector) -> bool:
-        """Whether a write makes this vector. One that is required is tried in any case, to say why it cannot be made."""
+        """Whether a write makes this vector. A required one is always tried, so that the error says why it cannot be made."""
         return vector.is_required or self.settings.embeds(vector.model, vector.dimension)
 
     def filled(self, entity: EntityType, rows: pa.Table) -> pa.Table:
@@ -107,7 +107,7 @@ def _named(vector: TextVector) -> Iterator[None]:
 
 
 def with_vectors(column: pa.ChunkedArray, places: Sequence[int], vectors: np.ndarray) -> pa.Array:
-    """A column of vectors with these at these places."""
+    """A column of vectors with the given ones at the given positions."""
     import numpy as np
     import pyarrow as pa
 

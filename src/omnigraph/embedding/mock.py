@@ -1,5 +1,5 @@
-"""`mock`: vectors without a model, for tests and examples. The same text gives the same vector everywhere; texts that share
-words are near each other."""
+"""`mock`: vectors without a model, for tests and examples. The same text gives the same vector everywhere; texts that share words
+are near each other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Mock:
-    """Stands for any model: the schema's own, so that a graph can be tried without its provider."""
+    """Stands for any model, such as the one in the schema, so that a graph can be tried without its provider."""
 
     max_texts = 4_096
     is_local = True
@@ -25,7 +25,7 @@ class Mock:
         self.model = model
 
     def embed(self, texts: Sequence[str], dimension: int, purpose: Purpose, deadline: Deadline) -> np.ndarray:
-        """The sum of the vectors of a text's words; of the whole text where it has none."""
+        """The sum of the vectors of a text's words; the vector of the whole text if it has none."""
         import numpy as np
 
         return np.array([sum(_vector(word, dimension) for word in text.lower().split() or [text]) for text in texts])

@@ -1,4 +1,4 @@
-"""`openai` and `openai-compatible`: any server that takes POST /embeddings as OpenAI's does."""
+"""`openai` and `openai-compatible`: any server that accepts POST /embeddings as OpenAI's does."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     import numpy as np
 
 BYTES_PER_NUMBER = 32
-"""A number of an answer is not written longer."""
+"""Upper bound for the text of one number in an answer."""
 EXTRA_BYTES = 1 << 20
 _SHORTENED = ("text-embedding-3",)
-"""Models that make vectors of the size that is asked for; others would refuse to be asked."""
+"""Models that accept a requested vector size; others would refuse the request."""
 
 
 class OpenAi:
@@ -44,26 +44,27 @@ class OpenAi:
 
 
 def answer_bytes(texts: int, dimension: int) -> int:
-    """More than this is not the answer to a batch, even of a model with eight times as many numbers."""
+    """A larger answer cannot be right for a batch, even from a model with eight times as many numbers."""
     return EXTRA_BYTES + texts * 8 * dimension * BYTES_PER_NUMBER
 
 
 def not_vectors(model: str) -> EmbeddingRefused:
     return EmbeddingRefused(
-        f"{model} answered with something else than vectors",
-        hint="see that OMNIGRAPH_EMBED_BASE_URL is the address of an embeddings server",
+        f"{model} did not answer with vectors",
+        hint="check that OMNIGRAPH_EMBED_BASE_URL is the address of an embeddings server",
     )
 
 
 def numbers(rows: Any, count: int, dimension: int, model: str) -> np.ndarray:
-    """The rows of an answer as a matrix. EmbeddingRefused when they are not one vector of this size for each text."""
+    """The rows of an answer as a matrix. Raises EmbeddingRefused unless there is one vector of this size for each text."""
     import numpy as np
 
     if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
         raise not_vectors(model)
     if len(rows) != count:
         raise EmbeddingRefused(
-            f"{model} answered {count} texts with {len(rows)} vectors", hint="the server does not do what it says"
+            f"{model} answered {count} texts with {len(rows)} vectors",
+            hint="check that OMNIGRAPH_EMBED_BASE_URL is the address of an embeddings server",
         )
     sizes = {len(row) for row in rows}
     if sizes != {dimension}:

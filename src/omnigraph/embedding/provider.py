@@ -1,4 +1,4 @@
-"""What a provider of embeddings is: one call that makes vectors of a batch of texts."""
+"""The interface of an embedding provider: one call that turns a batch of texts into vectors."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
 
 ProviderKind = Literal["openai", "openai-compatible", "gemini", "wordllama", "mock", "none"]
 Purpose = Literal["query", "document"]
-"""Some models embed what is looked for otherwise than what is looked through."""
+"""Some models embed queries differently from the documents that are searched."""
 
 
 class Provider(Protocol):
-    """Vectors come as they are made: the embedder checks and normalises them, and cuts texts into batches."""
+    """Vectors are returned as the model makes them: the embedder checks and normalises them, and splits texts into batches."""
 
     @property
     def model(self) -> str:
-        """What the schema calls this model: provider and name."""
+        """The name of this model in schemas: provider and model."""
 
     @property
     def max_texts(self) -> int:
-        """How many texts one call takes."""
+        """How many texts one call accepts."""
 
     @property
     def is_local(self) -> bool:
-        """Whether it is so cheap that nothing is gained by remembering what it made."""
+        """Whether it is so cheap that caching its vectors gains nothing."""
 
     def embed(self, texts: Sequence[str], dimension: int, purpose: Purpose, deadline: Deadline) -> np.ndarray:
-        """A row of numbers for each text. EmbeddingRefused or EmbeddingUnavailable when it cannot."""
+        """A row of numbers for each text. Raises EmbeddingRefused or EmbeddingUnavailable."""

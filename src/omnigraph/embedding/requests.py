@@ -1,8 +1,9 @@
 """JSON over HTTP to a provider that may be slow, limited, broken or down.
 
-A request is tried again while that can help: no answer, an answer that breaks off or is not JSON, 408, 429 and 5xx. It waits
-as long as the provider asks (Retry-After), else twice as long each time. Keys are read from the environment when a request is
-made, and stand in no error, log or representation; no redirect is followed, which could carry them elsewhere.
+A request is repeated while that can help: no answer, an answer that breaks off or is not JSON, or one of the statuses in
+`_RETRIED`. It waits as long as the provider asks (Retry-After), else twice as long each time. Keys are read from the environment
+when a request is made, and never appear in an error, log or representation; redirects, which could carry them elsewhere, are not
+followed.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from omnigraph.errors import EmbeddingRefused, EmbeddingUnavailable
 
 TIMEOUT_S = 30.0
 MAX_WAIT_S = 60.0
-"""How long one batch may take, with all its tries."""
+"""How long one batch may take, including retries."""
 MAX_RETRIES = 4
 INITIAL_BACKOFF_S = 0.2
 MAX_SAID = 300
-"""Characters of a provider's own message that an error repeats."""
+"""How many characters of a provider's own message an error repeats."""
 CHUNK_BYTES = 1 << 16
 _RETRIED = frozenset([408, 409, 425, 429, 500, 502, 503, 504])
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Time, and waiting for it: a test's own pass at once."""
+    """The time, and waiting; in tests, waiting takes no time."""
 
     now: Callable[[], float] = time.monotonic
     today: Callable[[], float] = time.time
@@ -44,7 +45,7 @@ class Clock:
 
 
 class RateLimit:
-    """At most so many requests a minute, spread evenly. Threads take turns."""
+    """At most this many requests a minute, evenly spaced. Threads take turns."""
 
     def __init__(self, per_minute: float | None, clock: Clock) -> None:
         self._interval_s = 0.0 if per_minute is None else 60.0 / per_minute
@@ -69,7 +70,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 class _Interrupted(Exception):
-    """A try that failed and may be repeated; `wait_s` is what the provider asks for."""
+    """An attempt that failed and may be repeated; `wait_s` is the wait that the provider asks for."""
 
     def __init__(self, said: str, wait_s: float | None = None) -> None:
         super().__init__(said)
@@ -78,7 +79,7 @@ class _Interrupted(Exception):
 
 @dataclass
 class JsonRequests:
-    """Requests to one provider. `key_variables`: names of environment variables of which the first that is set is the key."""
+    """Requests to one provider. `key_variables`: environment variables; the first that is set holds the key."""
 
     provider: str
     base_url: str
@@ -94,7 +95,8 @@ class JsonRequests:
         self._opener = urllib.request.build_opener(_NoRedirects())
 
     def post(self, path: str, body: Mapping[str, Any], max_bytes: int, deadline: Deadline) -> Any:
-        """The answer to a request, decoded. EmbeddingUnavailable when it stays away, EmbeddingRefused when it is a refusal."""
+        """The decoded answer to a request. Raises EmbeddingUnavailable if there is none, EmbeddingRefused if the provider
+        refuses."""
         key = self._key()
         end = self.clock.now() + MAX_WAIT_S
         backoff_s = INITIAL_BACKOFF_S
@@ -146,9 +148,10 @@ class JsonRequests:
             raise _Interrupted("the answer broke off") from None
         except (OSError, http.client.HTTPException) as error:
             raise _Interrupted(f"the connection failed: {type(error).__name__}") from None
-        except ValueError as error:  # an address that is none, or a header that cannot be one
+        except ValueError as error:  # an invalid address or header
             raise EmbeddingRefused(
-                _without(f"{self.provider} cannot be asked: {error}", key), hint="see OMNIGRAPH_EMBED_BASE_URL"
+                _without(f"a request to {self.provider} is not valid: {error}", key),
+                hint="check OMNIGRAPH_EMBED_BASE_URL",
             ) from None
         try:
             return json.loads(data)
@@ -156,7 +159,7 @@ class JsonRequests:
             raise _Interrupted("the answer is not JSON") from None
 
     def _read(self, answer: Any, max_bytes: int, end: float) -> bytes:
-        """The whole body, unless it is larger than any right one, or comes too slowly."""
+        """The whole body, unless it is larger than any right answer, or arrives too slowly."""
         pieces: list[bytes] = []
         size = 0
         while piece := answer.read1(CHUNK_BYTES):
@@ -165,7 +168,7 @@ class JsonRequests:
             if size > max_bytes:
                 raise EmbeddingRefused(
                     f"{self.provider} answered with more than {max_bytes:,} bytes",
-                    hint="see that OMNIGRAPH_EMBED_BASE_URL is the address of an embeddings server",
+                    hint="check that OMNIGRAPH_EMBED_BASE_URL is the address of an embeddings server",
                 )
             if self.clock.now() > end:
                 raise _Interrupted("the answer came too slowly")
@@ -183,11 +186,11 @@ class JsonRequests:
         said += f": {reason[:MAX_SAID]}" if reason else ""
         if refusal.code in _RETRIED:
             return _Interrupted(said, self._asked_wait(refusal.headers.get("Retry-After")))
-        hint = "see the provider's message; the model and the texts are what the schema and the data say"
+        hint = "see the provider's message, and check the model in the schema and the texts in the data"
         if refusal.code in (401, 403):
             hint = f"set {self.key_variables[0]} to a key that the provider accepts"
         elif refusal.code == 404:
-            hint = "see that the model of @embed (or OMNIGRAPH_EMBED_MODEL) and OMNIGRAPH_EMBED_BASE_URL are right"
+            hint = "check the model of @embed (or OMNIGRAPH_EMBED_MODEL) and OMNIGRAPH_EMBED_BASE_URL"
         return EmbeddingRefused(_without(f"{self.provider} refused to embed: {said}", key), hint=hint)
 
     def _asked_wait(self, header: str | None) -> float | None:
@@ -217,7 +220,7 @@ class JsonRequests:
 
 
 def _message(body: Any) -> str:
-    """What a refusal says: {"error": {"message": …}} or {"error": …}, or nothing that can be told."""
+    """The message of a refusal: {"error": {"message": …}} or {"error": …}; "" if there is none."""
     error = body.get("error") if isinstance(body, dict) else None
     message = error.get("message") if isinstance(error, dict) else error
     return message if isinstance(message, str) else ""

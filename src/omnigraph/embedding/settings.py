@@ -1,13 +1,13 @@
-"""Which provider embeds, and with which model: what the environment says, or a cluster file, and the schema's `@embed`.
+"""Which provider embeds, and with which model: from the environment or a cluster file, and from the schema's `@embed`.
 
-OMNIGRAPH_EMBED_PROVIDER               openai, openai-compatible, gemini, wordllama, mock, or none; without it, the schema's model
-                                       says it, and wordllama embeds where that names none
-OMNIGRAPH_EMBED_MODEL                  the model, where the schema names none
-OMNIGRAPH_EMBED_BASE_URL               another server that speaks as the provider's does
-OMNIGRAPH_EMBED_REQUESTS_PER_MINUTE    how often a process may ask it
+OMNIGRAPH_EMBED_PROVIDER               openai, openai-compatible, gemini, wordllama, mock, or none; if unset, the provider of the
+                                       schema's model, or wordllama if that names none
+OMNIGRAPH_EMBED_MODEL                  the model, if the schema names none
+OMNIGRAPH_EMBED_BASE_URL               another server with the same API as the provider's
+OMNIGRAPH_EMBED_REQUESTS_PER_MINUTE    the most requests that a process may send
 OPENAI_API_KEY, OPENROUTER_API_KEY, GEMINI_API_KEY   the keys
 
-A key is never part of a setting: settings name the variable it is in, so that they may be shown, stored and sent to workers.
+A key is never part of the settings: they name the variable that holds it, so that they can be shown, stored and sent to workers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 WORDLLAMA_MODEL = "wordllama/l2_supercat"
 WORDLLAMA_DIMENSIONS = (64, 128, 256)
-"""The model was trained so that the beginning of a vector is a vector of its own."""
+"""The model was trained so that the first numbers of a vector are a vector by themselves."""
 PROVIDER, MODEL_NAME = "OMNIGRAPH_EMBED_PROVIDER", "OMNIGRAPH_EMBED_MODEL"
 BASE_URL, PER_MINUTE = "OMNIGRAPH_EMBED_BASE_URL", "OMNIGRAPH_EMBED_REQUESTS_PER_MINUTE"
 KINDS: tuple[str, ...] = get_args(ProviderKind)
@@ -35,7 +35,7 @@ KINDS: tuple[str, ...] = get_args(ProviderKind)
 
 @dataclass(frozen=True)
 class HttpProvider:
-    """A provider over HTTP: where it is, its usual model, and the variables that may hold its key."""
+    """A provider over HTTP: its address, its default model, and the variables that may hold its key."""
 
     base_url: str
     model: str
@@ -66,7 +66,7 @@ HTTP_PROVIDERS: Mapping[str, HttpProvider] = {
 
 @dataclass(frozen=True)
 class EmbeddingSettings:
-    """What is said outside the schema. Each may be left out."""
+    """The settings outside the schema; each may be left out."""
 
     provider: str | None = None
     model: str | None = None
@@ -76,7 +76,7 @@ class EmbeddingSettings:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> EmbeddingSettings:
-        """UsageError for a value that cannot be meant."""
+        """Raises UsageError for an invalid value."""
         kind = environment.get(PROVIDER) or None
         if kind is not None and kind not in KINDS:
             raise UsageError(f"{PROVIDER} is {kind!r}", hint=f"set it to one of {', '.join(KINDS)}")
@@ -84,13 +84,13 @@ class EmbeddingSettings:
         if base_url is not None and ("@" in base_url or not base_url.startswith(("http://", "https://"))):
             raise UsageError(
                 f"{BASE_URL} is not the address of a server",
-                hint="write http://HOST:PORT/v1, without a key: keys stand in variables of their own",
+                hint="write http://HOST:PORT/v1, without a key: keys belong in their own variables",
             )
         return cls(kind, environment.get(MODEL_NAME) or None, base_url, None, _per_minute(environment.get(PER_MINUTE)))
 
     @classmethod
     def of_provider(cls, declared: Mapping[str, str]) -> EmbeddingSettings:
-        """A provider of a cluster file, whose `api_key` names a variable: `${NAME}`."""
+        """The provider of a cluster file, whose `api_key` names a variable: `${NAME}`."""
         key = declared.get("api_key")
         variable = None if key is None else key.removeprefix("${").removesuffix("}")
         return cls(
@@ -98,8 +98,8 @@ class EmbeddingSettings:
         )
 
     def embeds(self, model: str | None, dimension: int) -> bool:
-        """Whether writes embed texts for a property that names this model. Not when that is turned off, and not when nobody
-        has chosen a model, and the one that needs no choice does not make such vectors or is not installed."""
+        """Whether writes embed texts for a property that names this model. Not if embedding is turned off; and not if no model
+        was chosen and the default one does not make vectors of this size or is not installed."""
         if self.provider is not None:
             return self.provider != "none"
         if model is not None or self.model is not None:
@@ -107,7 +107,7 @@ class EmbeddingSettings:
         return dimension in WORDLLAMA_DIMENSIONS and find_spec("wordllama") is not None
 
     def embedder(self, model: str | None) -> Embedder:
-        """For a property whose `@embed` names this model. EmbeddingRefused when that is not the one that is set up."""
+        """For a property whose `@embed` names this model. Raises EmbeddingRefused if another one is set up."""
         return _embedder(self, model)
 
     def _provider(self, declared: str | None) -> Provider:
@@ -164,7 +164,7 @@ class EmbeddingSettings:
 
 @lru_cache(maxsize=16)
 def _embedder(settings: EmbeddingSettings, model: str | None) -> Embedder:
-    """One for the process: it remembers what it has embedded, and when it may ask again."""
+    """One per process: it caches vectors, and knows when it may send the next request."""
     return Embedder(settings._provider(model))
 
 
@@ -179,13 +179,13 @@ def _kind_of(model: str | None) -> str:
         if model.startswith(beginning):
             return known
     raise EmbeddingRefused(
-        f"nothing says which provider has the model {model}",
+        f"the provider of the model {model} is not known",
         hint=f'set {PROVIDER} (and {BASE_URL}), or write @embed(…, model="openai/{model}")',
     )
 
 
 def _bare(kind: str, model: str) -> str:
-    """A model as its provider calls it: 'openai/m' is 'm' there; a server of many vendors' models takes it as it is."""
+    """A model as its provider calls it: 'openai/m' is 'm' there; a server with models of many vendors takes the full name."""
     if kind == "wordllama":
         return WORDLLAMA_MODEL if model == kind else model
     return model if kind == "openai-compatible" else model.removeprefix(f"{kind}/")

@@ -36,7 +36,7 @@ class WordLlama:
         encoded = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
         lengths = np.array([len(text.ids) for text in encoded])
         tokens = np.concatenate([np.asarray(text.ids, np.int64) for text in encoded])
-        # Sums of runs of rows; a text without tokens has none, and its vector stays zero.
+        # Sums of runs of rows; a text without tokens has no rows, and its vector stays zero.
         sums = np.zeros((len(texts), dimension))
         if len(tokens):
             filled = lengths > 0
@@ -61,7 +61,7 @@ class WordLlama:
 
     @cached_property
     def _folder(self) -> Path:
-        """Where the package is. Its own loader would look for the files in a cache and on the network."""
+        """Where the package is installed. Its own loader would look for the files in a cache and on the network."""
         spec = find_spec("wordllama")
         if spec is None or spec.origin is None:
             raise MissingExtra(

@@ -1,1 +1,1 @@
-"""Values: their types and ranges, and how they enter and leave: literals, parameters, JSON, CSV, Arrow. Pure."""
+"""Values: their types and ranges, and their forms outside: literals, parameters, JSON, CSV, Arrow. Pure."""

@@ -39,13 +39,13 @@ def arrow_type(type: PropertyType) -> pa.DataType:
 
 
 def are_among(values: pa.Array | pa.ChunkedArray, others: pa.Array) -> pa.Array | pa.ChunkedArray:
-    """Which of the values are among the others; a null is not. The two zeros of floating numbers are one value: hashing
-    tells them apart, comparing does not."""
+    """Which of the values are among the others; a null never is. Positive and negative zero are one value: they compare equal,
+    but hash differently."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if pa.types.is_floating(values.type):
-        # Negative zero plus zero is zero; every other number stays as it is.
+        # Negative zero plus zero is zero; every other number is unchanged.
         values, others = (pc.add(side, pa.scalar(0.0, side.type)) for side in (values, others))
     return pc.is_in(values, value_set=others, skip_nulls=True)
 
@@ -60,14 +60,14 @@ def repeated(value: object, type: PropertyType, count: int) -> pa.Array:
 
 
 def filled_value(value: object, type: PropertyType) -> object:
-    """A recorded value of a property, as the property holds it now."""
+    """A recorded fill value of a property, in the property's current type."""
     if type.is_list:
         return [filled_value(value, replace(type, is_list=False))]
     return repeated(value, type, 1)[0].as_py()
 
 
 def widened(values: Any, type: pa.DataType) -> Any:
-    """Values as values of a wider type; a single one as a list of one."""
+    """Values in a wider type; a single value becomes a list of one."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -79,18 +79,18 @@ def widened(values: Any, type: pa.DataType) -> Any:
         offsets = np.concatenate([[0], np.cumsum(valid)]).astype(np.int32)
         lists = pa.ListArray.from_arrays(offsets, values.drop_null().cast(type.value_type), type=type)
         return pc.if_else(pa.array(valid), lists, pa.nulls(len(values), type)) if values.null_count else lists
-    # An integer beyond 2^53 becomes the nearest F64: a schema change that allows it was consented to.
+    # An integer beyond 2^53 becomes the nearest F64: the user consented to the schema change that does this.
     return values.cast(type, safe=not pa.types.is_floating(type))
 
 
 def python_values(column: pa.ChunkedArray) -> list[Any]:
-    """A column as Python values for whoever asked: instants say that they are in UTC."""
+    """A column as Python values for callers: instants have the zone UTC."""
     values: list[Any] = column.to_pylist()
     return [with_zone(value) for value in values] if _has_instants(column.type) else values
 
 
 def zoned(table: pa.Table) -> pa.Table:
-    """A table as it is given away: its instants say that they are in UTC."""
+    """A table for callers: its instants have the zone UTC."""
     import pyarrow as pa
 
     if not any(_has_instants(column.type) for column in table.columns):
@@ -120,7 +120,7 @@ def _has_instants(type: pa.DataType) -> bool:
 
 
 def with_zone(value: Any) -> Any:
-    """A value as it is given to people: columns hold instants without a zone, outside they have one."""
+    """A value for callers: columns hold instants without a zone, callers get them in UTC."""
     match value:
         case datetime():
             return value.replace(tzinfo=UTC)

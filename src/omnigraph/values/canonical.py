@@ -1,4 +1,4 @@
-"""The one text of a value that stands in a key: what node ids are made of."""
+"""The one canonical text of a value in a key: node ids are made of these."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from omnigraph.values.types import PropertyType, Scalar
 
 
 def canonical_text(value: object, type: PropertyType) -> str:
-    """The one text of a column's value. TypeError when it is not a value of the type.
+    """The canonical text of a column's value. Raises TypeError if it is not a value of the type.
 
-    Strings as they are; integers in decimal; true and false; dates as days since 1970; instants as milliseconds since
-    1970, with decimals where there are microseconds; floats as the shortest digits that give the value back at its
-    stored width, without a trailing ".0", and with an exponent only from 1e21 up and below 1e-6.
+    Strings as they are; integers in decimal; true and false; dates as days since 1970; instants as milliseconds since 1970, with
+    decimals if there are microseconds; floats as the shortest digits that give the value back at its stored width, without a
+    trailing ".0", and with an exponent only from 1e21 up and below 1e-6.
     """
     scalar = type.scalar
     match value:
@@ -43,7 +43,7 @@ def canonical_text(value: object, type: PropertyType) -> str:
 
 
 def key_text(text: str, type: PropertyType) -> str:
-    """The canonical text of a key that somebody wrote: dates and instants may be ISO text, anything else stays."""
+    """The canonical text of a key that a user wrote: dates and instants may be ISO text, anything else stays."""
     try:
         if type.scalar is Scalar.DATE:
             return canonical_text(parse_date(text), type)

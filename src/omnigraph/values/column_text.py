@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 EXACT_FROM, EXACT_BELOW = 1e-4, 1e9
-"""Between these, Arrow and Python write a float with the same digits; Python writes the others."""
+"""Between these, Arrow and Python write a float with the same digits; the others are left to Python."""
 
 
 def text_column(values: pa.Array) -> pa.LargeStringArray:
-    """The text of each value, null where it is null: numbers as Python writes them, `true` and `false`, ISO days and
-    instants in UTC, and JSON for what is a list, an entity, bytes or no number."""
+    """The text of each value, null for null: numbers as Python writes them, `true` and `false`, ISO dates, instants in UTC, and
+    JSON for lists, entities, bytes, NaN and infinities."""
     import pyarrow as pa
     import pyarrow.types as pt
 
@@ -51,7 +51,7 @@ def _floats(values: pa.Array) -> pa.LargeStringArray:
 
 
 def _instants(values: pa.Array) -> pa.LargeStringArray:
-    """As `instant_text` writes them: milliseconds, or microseconds where there are some."""
+    """As `instant_text` writes them: with milliseconds, or microseconds if there are any."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -67,7 +67,7 @@ def _instants(values: pa.Array) -> pa.LargeStringArray:
 
 
 def _instant_digits(moments: pa.Array, unit: str) -> pa.LargeStringArray:
-    """Years of four digits make texts of one length, which are put together as a matrix of bytes."""
+    """Years of four digits make texts of equal length, which are assembled as a matrix of bytes."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -1,7 +1,7 @@
-"""Columns from outside (parsed JSON, cells of CSV, Arrow) as the columns a table holds.
+"""Columns from outside (parsed JSON, CSV cells, Arrow) as the columns a table holds.
 
-A conversion is by whole columns, and raises Doubtful where one value might not fit. The caller then goes through
-`typed_value`, row by row, which says what is wrong or takes the value after all.
+Whole columns are converted at once; Doubtful is raised if one value might not fit. The caller then goes through `typed_value`,
+row by row, which says what is wrong or accepts the value after all.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _NANOSECONDS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
 class Doubtful(Exception):
-    """A value of this column might not fit: look at the values one by one."""
+    """A value of this column might not fit: check the values one by one."""
 
 
 # ---------------------------------------------------------------- columns that Arrow's JSON parser made
 
 
 def json_parser_type(type: PropertyType, *, dates_as_text: bool) -> pa.DataType:
-    """What the parser is told to expect: the widest type of the kind, so that a value is never cut unseen."""
+    """The type that the parser is told to expect: the widest of its kind, so that no value is cut silently."""
     import pyarrow as pa
 
     if type.dimension is not None:
@@ -93,7 +93,7 @@ def _parsed_scalars(raw: pa.Array, scalar: Scalar) -> pa.Array:
 
 
 def text_column(raw: pa.Array, type: PropertyType) -> pa.Array:
-    """A column of CSV's cells as the column a table holds. Raises Doubtful."""
+    """A column of CSV cells as the column a table holds. Raises Doubtful."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -160,7 +160,7 @@ def _arrow_scalars(raw: pa.Array, scalar: Scalar) -> pa.Array:
         case _ if scalar.is_integer and (pt.is_integer(raw.type) or pt.is_decimal(raw.type)):
             return pc.cast(raw, arrow_type(PropertyType(scalar)))
         case _ if scalar.is_integer and pt.is_floating(raw.type):
-            # Columns of integers with gaps are floats in some data frames.
+            # In some data frames, integer columns with nulls are floats.
             exact = _within(raw, (-MAX_SAFE_INTEGER, MAX_SAFE_INTEGER))
             return pc.cast(exact, arrow_type(PropertyType(scalar)))
         case _ if scalar.is_float and pt.is_decimal(raw.type):
@@ -171,7 +171,7 @@ def _arrow_scalars(raw: pa.Array, scalar: Scalar) -> pa.Array:
 
 
 def plain_values(column: pa.Array) -> list[Any]:
-    """The values of a column for `typed_value`, which refuses those that no property holds."""
+    """The values of a column for `typed_value`, which refuses those that no property can hold."""
     import pyarrow as pa
     import pyarrow.types as pt
 
@@ -186,7 +186,7 @@ def plain_values(column: pa.Array) -> list[Any]:
     if pt.is_list(type) or pt.is_large_list(type) or pt.is_fixed_size_list(type):
         return [None if not item.is_valid else plain_values(item.values) for item in column]
     if pt.is_time64(type) or pt.is_duration(type):
-        # No property holds these; Python shows them in microseconds.
+        # No property holds these; they are shown in microseconds.
         unit = pa.time64("us") if pt.is_time64(type) else pa.duration("us")
         column = column.cast(unit, safe=False)
     return column.to_pylist()  # type: ignore[no-any-return]  # Arrow is not checked
@@ -235,12 +235,12 @@ def _vectors(raw: pa.Array, dimension: int) -> pa.Array:
     numbers = _floats(values, Scalar.F32)
     type = arrow_type(PropertyType(Scalar.VECTOR, dimension=dimension))
     vectors = pa.FixedSizeListArray.from_arrays(numbers, type=type)
-    # A null takes no values in a list, but `dimension` of them in a list of fixed size.
+    # A null takes no values in a list, but `dimension` values in a fixed-size list.
     return pc.take(vectors, _ranks(raw)) if raw.null_count else vectors
 
 
 def _ranks(raw: pa.Array) -> pa.Array:
-    """For each row its number among the rows that are not null; null for the others."""
+    """For each row that is not null its rank among these; null for the others."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -250,7 +250,7 @@ def _ranks(raw: pa.Array) -> pa.Array:
 
 
 def _floats(raw: pa.Array, scalar: Scalar) -> pa.Array:
-    """The nearest float of each number; Doubtful when one of them is not finite."""
+    """The nearest float of each number. Raises Doubtful if one of them is not finite."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -271,7 +271,7 @@ def _days(days: pa.Array) -> pa.Array:
 
 
 def _instants(raw: pa.Array) -> pa.Array:
-    """Timestamps of any unit and zone as a column holds them; ArrowInvalid when one is finer than a microsecond."""
+    """Timestamps of any unit and zone as a column holds them. Raises ArrowInvalid if one is finer than a microsecond."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

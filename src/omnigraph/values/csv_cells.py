@@ -1,4 +1,4 @@
-"""A cell of CSV as a value, and a value as a cell. A null is an empty cell; text is quoted, so that "" is empty text."""
+"""A CSV cell as a value, and a value as a cell. A null is an empty cell; text is quoted, so that "" is empty text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BOOLS = {"true": True, "false": False}
 
 
 def cell_value(cell: str | None, type: PropertyType) -> object:
-    """What a cell spells, or the text itself when it spells no such thing: the type's own check then refuses it."""
+    """The value that a cell spells, or the text itself if it spells none: then the check of the type refuses it."""
     if cell is None:
         return None
     try:

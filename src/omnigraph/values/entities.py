@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 Value: TypeAlias = Union[  # a string would not be a type at run time
     bool, int, float, str, bytes, dt.date, dt.datetime, "list[Value]", "dict[str, Value]", None
 ]
-"""A property's value: a Vector is a list of floats, a Blob bytes, an instant a datetime in UTC; a dict is a whole entity."""
+"""A property's value: a Vector is a list of floats, a Blob is bytes, an instant a datetime in UTC; a dict is a whole entity."""
 
 JsonValue: TypeAlias = Union[bool, int, float, str, "list[JsonValue]", "dict[str, JsonValue]", None]
-"""What `json` reads and writes."""
+"""A value that `json` reads and writes."""
 
 Entity: TypeAlias = dict[str, Value]
 """A node or an edge: `id`, for an edge `from` and `to` (node ids), then its properties by name."""

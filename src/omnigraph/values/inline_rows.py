@@ -1,7 +1,7 @@
-"""Rows that stand in a commit object itself: what small commits change in a table since its last stored version.
+"""Inline rows: what small commits changed in a table since its last stored version, held in the commit objects themselves.
 
-A table at a commit is a stored version and, on top of it, a few changes in their order. Values are those of JSON, in the
-columns that the rows would be stored in: whoever knows the type of a column makes the value of it (`omnigraph.tables.inline`).
+A table at a commit is a stored version and, on top of it, a few changes in order. Values are JSON, in the columns that the rows
+would be stored in; `omnigraph.tables.inline` converts them, because it knows the types of the columns.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ _OFFSET = (1 << ADDRESS_BITS) - 1
 
 @dataclass(frozen=True, eq=False)
 class InlineChange:
-    """What one commit changed in a table. A row replaces every earlier one of the same id.
+    """What one commit changed in a table. A row replaces every earlier one with the same id.
 
-    Two are equal if the table is the same afterwards, to the sign of a zero.
+    Two changes are equal if the table is the same afterwards, including the sign of a zero.
     """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     removed: tuple[str, ...] = ()
-    """Ids whose rows went, in the step that made them go: it is no part of what the table is afterwards."""
+    """Ids of rows that this change removed. Only the step that removed them has these: they are no part of the table's state
+    afterwards."""
     masked: tuple[int, ...] = ()
-    """Addresses of rows of the stored version that were replaced or went, ascending."""
+    """Addresses of rows of the stored version that were replaced or removed, ascending."""
     held: dict[Any, Any] = field(default_factory=dict, repr=False)
-    """What readers made of these rows, by what they made it for."""
+    """What readers derived from these rows, by its purpose."""
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, InlineChange) and self._content == other._content)
@@ -61,21 +62,21 @@ class InlineChange:
 
     @cached_property
     def digest(self) -> bytes:
-        """Of what equality looks at."""
+        """Digest of everything that equality compares."""
         return hashlib.sha256(repr(self._content).encode(errors="surrogatepass")).digest()
 
     @cached_property
     def size(self) -> int:
-        """About how many bytes it takes in a commit object."""
+        """Approximate size in a commit object, in bytes."""
         return sum([sum(map(value_size, row)) for row in self.rows]) + 12 * len(self.masked)
 
     @property
     def row_texts(self) -> dict[str, str]:
-        """The rows by their ids, each as a text that no other row has."""
+        """The rows by id, each as a text that differs for different rows."""
         return {id: repr((self.columns, row)) for id, row in zip(self.ids, self.rows, strict=True)}
 
     def text(self, columns_before: tuple[str, ...] = (), *, removed: bool = True) -> str:
-        """As JSON, after a change that has these columns."""
+        """As JSON, following a change that has these columns."""
         members = []
         if self.rows:
             if self.columns != columns_before:
@@ -92,7 +93,7 @@ class InlineChange:
         return f'"rows":{stored_text(self.rows)}'
 
     def without(self, ids: frozenset[str]) -> InlineChange | None:
-        """What is left of it when rows of these ids have gone; None when nothing is."""
+        """What remains of it without the rows of these ids; None if nothing does."""
         rows = self.rows
         if not ids.isdisjoint(self.ids):
             rows = tuple(row for row, id in zip(rows, self.ids, strict=True) if id not in ids)
@@ -103,20 +104,20 @@ class InlineChange:
         return replace(self, columns=self.columns if rows else (), rows=rows, removed=(), held={})
 
     def masking_only(self, addresses: Collection[int]) -> InlineChange:
-        """The same on a version that has only these of the rows that it replaces."""
+        """The change for a version that has only these of the rows that it masks."""
         masked = tuple(address for address in self.masked if address in addresses)
         return self if masked == self.masked else replace(self, masked=masked)
 
 
 class Inline(tuple[InlineChange, ...]):
-    """The changes of a table that stand in commits, in their order. What is counted of them is counted once."""
+    """The inline changes of a table, in order. Totals are computed once."""
 
     def __hash__(self) -> int:
         return self._hash
 
     @cached_property
     def _hash(self) -> int:
-        # Of the last change alone: every version has one more, and no two of a branch have the same number of them.
+        # Of the last change alone: every version adds one, and no two versions of a branch have the same number of changes.
         return hash((len(self), self[-1])) if self else 0
 
     @cached_property
@@ -129,12 +130,12 @@ class Inline(tuple[InlineChange, ...]):
 
     @cached_property
     def size(self) -> int:
-        """About how many bytes they take in a commit object."""
+        """Approximate size in a commit object, in bytes."""
         return sum(change.size for change in self)
 
     @cached_property
     def digest(self) -> bytes:
-        """Of what equality looks at; with one change more, that of the digest before and the change's own."""
+        """Digest of everything that equality compares; each change adds its own digest to the previous one."""
         digest = b""
         for change in self:
             digest = _followed(digest, change)
@@ -142,18 +143,18 @@ class Inline(tuple[InlineChange, ...]):
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """The place of each row among all of them, by its id."""
+        """The position of each row among all of them, by id."""
         return {id: place for place, id in enumerate(id for change in self for id in change.ids)}
 
     @cached_property
     def last_columns(self) -> tuple[str, ...]:
-        """Those of the last change that has rows."""
+        """The columns of the last change that has rows."""
         return next((change.columns for change in reversed(self) if change.rows), ())
 
     @cached_property
     def text(self) -> str:
-        """The members of a list in JSON, without the ids that went. A change that has the columns of the one before it does not
-        repeat them."""
+        """The members of a JSON list, without removed ids. A change with the same columns as the previous one does not repeat
+        them."""
         texts = []
         columns: tuple[str, ...] = ()
         for change in self:
@@ -162,7 +163,7 @@ class Inline(tuple[InlineChange, ...]):
         return ",".join(texts)
 
     def text_with_removed(self) -> str:
-        """The same with the ids that the last change removed: nothing before it says so."""
+        """Like `text`, with the ids that the last change removed."""
         if not self or not self[-1].removed:
             return self.text
         before = Inline(self[:-1])
@@ -170,7 +171,7 @@ class Inline(tuple[InlineChange, ...]):
         return f"{before.text}{separator}{self[-1].text(before.last_columns)}"
 
     def with_change(self, change: InlineChange) -> Inline:
-        """The changes after one more. Of those before it, only what is still to be seen is left."""
+        """The changes followed by one more. Of the earlier ones, only what is still visible is kept."""
         places = self.places
         ids = (*change.ids, *change.removed)
         if not self or (not self[-1].removed and not any(id in places for id in ids)):
@@ -183,7 +184,7 @@ class Inline(tuple[InlineChange, ...]):
         after.row_count = rows + len(change.rows)
         after.masked_count = self.masked_count + len(change.masked)
         after.size = self.size + change.size
-        if "digest" in self.__dict__:  # Readers ask for it, and most writers do not.
+        if "digest" in self.__dict__:  # Readers need it, most writers do not.
             after.digest = _followed(self.digest, change)
         after.places = self.places | {id: rows + place for place, id in enumerate(change.ids)}
         after.last_columns = change.columns if change.rows else self.last_columns
@@ -192,7 +193,7 @@ class Inline(tuple[InlineChange, ...]):
         return after
 
     def without_ids(self, ids: frozenset[str]) -> Inline:
-        """What is left when rows of these ids have gone."""
+        """What remains without the rows of these ids."""
         left = (change.without(ids) for change in self)
         return Inline(change for change in left if change is not None)
 
@@ -205,7 +206,7 @@ class Inline(tuple[InlineChange, ...]):
 
     @property
     def row_texts(self) -> dict[str, str]:
-        """The rows by their ids, each as a text that no other row has."""
+        """The rows by id, each as a text that differs for different rows."""
         return {id: text for change in self for id, text in change.row_texts.items()}
 
 
@@ -242,7 +243,7 @@ def _by_fragment(addresses: Iterable[int]) -> list[list[Any]]:
 
 
 def value_size(value: Any) -> int:
-    """About how many bytes a value takes in a commit object."""
+    """Approximate size of a value in a commit object, in bytes."""
     if value is None or isinstance(value, int):
         return 6
     if isinstance(value, str):

@@ -1,7 +1,7 @@
-"""Values as JSON text, compact: one at a time, or a column at once.
+"""Values as compact JSON text: one at a time, or a column at once.
 
-`json_value` says what the text of each value is; whole columns go through Arrow, which gives the same text and makes no
-Python value of what it can write by itself.
+`json_value` defines the text of each value. Whole columns go through Arrow, which gives the same text without creating Python
+values where it can.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ESCAPED = r'["\\\x00-\x1f]'
-"""What a string cannot hold as it is."""
+"""Characters that a JSON string cannot hold unescaped."""
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
@@ -32,10 +32,10 @@ _encode_stored = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).enc
 
 
 def stored_text(value: object) -> str:
-    """The text of whatever was read as JSON, beyond what the standard has of it."""
+    """The text of anything that was read as JSON, including NaN and infinities, which are not standard."""
     return (
         repr(value) if type(value) is int else _encode_stored(value)
-    )  # Of a number the encoder makes an encoder first.
+    )  # For an int, the encoder would first build another encoder.
 
 
 def value_text(value: object) -> str:
@@ -66,8 +66,8 @@ def column_texts(column: pa.Array) -> pa.LargeStringArray:
 
 
 def object_texts(members: Mapping[str, pa.Array], *, written_nulls: frozenset[str]) -> pa.LargeStringArray:
-    """Row for row the text of an object with these members. The first is never null; another that is null is left out,
-    unless it is one of `written_nulls`."""
+    """Row by row the text of an object with these members. The first is never null; any other is left out if it is null, unless
+    it is one of `written_nulls`."""
     pieces: list[Any] = []
     for name, column in members.items():
         member = f"{',' if pieces else '{'}{json_text(name)}:"
@@ -82,7 +82,7 @@ def object_texts(members: Mapping[str, pa.Array], *, written_nulls: frozenset[st
 
 
 def joined_texts(*pieces: str | pa.LargeStringArray) -> pa.LargeStringArray:
-    """Texts and columns of texts one after the other, row for row; null where one is."""
+    """Texts and columns of texts concatenated, row by row; null if one of them is."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -91,7 +91,7 @@ def joined_texts(*pieces: str | pa.LargeStringArray) -> pa.LargeStringArray:
 
 
 def text_blocks(texts: pa.LargeStringArray, size: int) -> Iterator[bytes]:
-    """All texts, none null, one after the other, as bytes in blocks: each ends with the text that fills it."""
+    """All texts, none of them null, concatenated as blocks of bytes; each block ends with the text that fills it."""
     import numpy as np
 
     _, ends_buffer, data = texts.buffers()

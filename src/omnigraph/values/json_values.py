@@ -29,25 +29,25 @@ from omnigraph.values.temporal import (
 from omnigraph.values.types import INTEGER_RANGES, MAX_SAFE_INTEGER, PropertyType, Scalar
 
 MAX_SHOWN = 80
-"""Characters of a value that a message repeats."""
+"""How many characters of a value a message repeats."""
 
 _DIGITS = re.compile(r"-?[0-9]{1,20}", re.ASCII)
 _WHOLE = (int, SupportsIndex)
-"""What may be a whole number. Whether a value has the methods of the second is asked for long: most are of the first."""
+"""Types that may be integers. The check for the second one's methods is slow, and most values are of the first."""
 
 
 class Unfit(ValueError):
     """The value does not fit the type; the text says why, without naming the property."""
 
     def about(self, target: str) -> str:
-        """The text as a sentence about what was to hold the value: "Person.age expects I32, got 'x'"."""
+        """The text as a sentence about the target of the value: "Person.age expects I32, got 'x'"."""
         separator = " " if str(self).startswith("expects") else ": "
         return f"{target}{separator}{self}"
 
 
 @dataclass(frozen=True)
 class Unrepresentable:
-    """A value of another system that no property holds; the text says what it is."""
+    """A value of another system that no property can hold; the text describes it."""
 
     text: str
 
@@ -61,7 +61,7 @@ class Unrepresentable:
 def typed_value(value: object, type: PropertyType) -> object:
     """The value as the column's own Python type (an instant without zone, meaning UTC). Raises Unfit.
 
-    None stays None, and a word that no enum has stays a word: these are rules of the data, not of the type, and are
+    None stays None, and a word that is not in the enum stays a word: these are rules of the data, not of the type, and are
     reported in the order of the other rules.
     """
     if value is None:
@@ -74,7 +74,7 @@ def typed_value(value: object, type: PropertyType) -> object:
 
 
 def shown(value: object) -> str:
-    """A value in a message: short, as JSON would write it where JSON can."""
+    """A value in a message: short, as JSON if possible."""
     match value:
         case None:
             return "null"
@@ -153,12 +153,12 @@ def _bool(value: object) -> bool:
     if isinstance(value, bool):
         return value
     if getattr(value, "dtype", None) == "bool" and not getattr(value, "shape", None):
-        return bool(value)  # a truth value of a numeric library
+        return bool(value)  # a bool of a numeric library
     raise Unfit(f"expects Bool, got {shown(value)}")
 
 
 def _whole(value: object) -> int | None:
-    """A whole number as Python has it, whatever library made it; None when it is something else."""
+    """An integer as a Python int, whichever library made it; None if it is something else."""
     if isinstance(value, bool | str) or not isinstance(value, _WHOLE):
         return None
     try:
@@ -196,7 +196,7 @@ def _float64(value: object) -> float:
         number = float(value)
     except OverflowError:
         raise Unfit(f"expects F64, got {shown(value)}") from None
-    except TypeError:  # durations of NumPy call themselves numbers
+    except TypeError:  # NumPy's durations claim to be numbers
         raise Unfit(f"expects a number, got {shown(value)}") from None
     if not math.isfinite(number):
         raise Unfit(f"expects a finite number, got {shown(number)}")
@@ -215,7 +215,7 @@ def _float32(value: object) -> float:
 
 
 def _from_decimal(value: Decimal, scalar: Scalar) -> float:
-    """A decimal has digits that somebody chose: it is taken only where the float gives all of them back."""
+    """The digits of a decimal are deliberate: it is accepted only if the float gives all of them back."""
     number = float(value) if value.is_finite() else math.nan
     rounded = as_f32(number) if scalar is Scalar.F32 else number
     if rounded is None or not math.isfinite(rounded) or Decimal(float_digits(rounded, scalar)) != value:
@@ -224,7 +224,7 @@ def _from_decimal(value: Decimal, scalar: Scalar) -> float:
 
 
 def as_f32(value: float) -> float | None:
-    """The nearest 32-bit float; None when the number is beyond its range."""
+    """The nearest 32-bit float; None if the number is out of its range."""
     try:
         return float(struct.unpack("<f", struct.pack("<f", value))[0])
     except OverflowError:
@@ -281,7 +281,7 @@ def _datetime(value: object) -> datetime:
 
 
 def _moment(value: datetime) -> datetime:
-    """Libraries have instants of their own kind, which may be finer or none at all; a column's are Python's."""
+    """Libraries have their own datetime types, which may be finer, or not a time at all (NaT); columns hold Python's."""
     if value != value:
         raise Unfit("expects DateTime, got NaT")
     if getattr(value, "nanosecond", 0):
@@ -325,7 +325,7 @@ _SCALARS: Mapping[Scalar, Callable[[object], object]] = {
 def json_value(value: object) -> Any:
     """A value as JSON: dates and instants as ISO text, bytes as base64, integers that a float cannot hold as text.
 
-    NaN and the infinities, which a computed number may be though no column holds them, are words.
+    NaN and the infinities, which no column holds but a computation may give, are words.
     """
     match value:
         case None | bool() | str():

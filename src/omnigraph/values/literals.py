@@ -11,7 +11,7 @@ from omnigraph.values.types import INTEGER_RANGES, PropertyType, Scalar
 
 @dataclass(frozen=True)
 class Constant:
-    """A literal, already in its typed form: dates as ISO text, vectors and lists as tuples, null as None."""
+    """A literal in its typed form: dates as ISO text, vectors and lists as tuples, null as None."""
 
     value: str | int | float | bool | tuple[object, ...] | None
     type: PropertyType
@@ -28,7 +28,7 @@ def temporal_constant(kind: str, text: str) -> Constant:
 
 
 def untyped_constant(value: str | int | float | bool | None) -> Constant:
-    """A literal by itself: the widest type of its kind. Raises Unfit for a number beyond 64 bits."""
+    """A literal without a target type gets the widest type of its kind. Raises Unfit for a number beyond 64 bits."""
     if value is None:
         return Constant(None, PropertyType(Scalar.STRING, nullable=True))
     if isinstance(value, bool):
@@ -59,7 +59,7 @@ def fitted(constant: Constant, target: PropertyType, *, check_enum: bool = True)
 
 
 def compared(constant: Constant, other: PropertyType, *, check_enum: bool) -> Constant:
-    """The constant as the other side of a comparison: as `fitted`, but any two numbers compare. Raises Unfit."""
+    """The constant as the other side of a comparison: like `fitted`, except that any two numbers compare. Raises Unfit."""
     if constant.value is None:
         return Constant(None, replace(other, nullable=True))
     if isinstance(constant.value, float) and other.scalar.is_integer:
@@ -120,7 +120,7 @@ def _fitted_list(constant: Constant, target: PropertyType) -> Constant:
         item = PropertyType(Scalar.F32)
     else:
         item = PropertyType(target.scalar)
-    # An item keeps the kind it was written in (text, date …) in the list's own type.
+    # Items keep the kind in which they were written (text, date …), which is the list's own.
     written = PropertyType(constant.type.scalar)
     fitted_items = (
         fitted(Constant(value, _item_type(value, written)), item).value  # type: ignore[arg-type]  # items are scalars

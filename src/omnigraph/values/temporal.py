@@ -1,7 +1,7 @@
-"""Days and instants: strict ISO 8601 text and back, nothing guessed, nothing cut.
+"""Dates and instants: strict ISO 8601 text and back, nothing guessed, nothing cut.
 
-Both range over the years 1 to 9999, which every engine and Python hold. An instant is in UTC and whole microseconds; a
-column holds it without a zone, everybody else gets it with one.
+Both range over the years 1 to 9999, which every engine and Python support. An instant is in UTC, in whole microseconds; a column
+holds it without a zone, callers get it with one.
 """
 
 from __future__ import annotations
@@ -26,10 +26,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def parse_date(text: str) -> date:
-    """`YYYY-MM-DD` and nothing else: a date-time has no day of its own without a time zone, so it is refused.
-
-    Raises ValueError.
-    """
+    """`YYYY-MM-DD` only: which day a date-time is on depends on the time zone, so it is refused. Raises ValueError."""
     if not _DATE.fullmatch(text):
         raise ValueError("a date is written YYYY-MM-DD")
     try:
@@ -55,13 +52,13 @@ def parse_datetime(text: str) -> datetime:
 
 
 def instant_text(instant: datetime) -> str:
-    """RFC 3339 in UTC with `Z`: milliseconds, or microseconds where there are some. Without a zone, UTC is meant."""
+    """RFC 3339 in UTC with `Z`: with milliseconds, or microseconds if there are any. Without a zone, UTC is meant."""
     moment = utc_without_zone(instant)
     return moment.isoformat(timespec="microseconds" if moment.microsecond % 1000 else "milliseconds") + "Z"
 
 
 def utc_without_zone(instant: datetime) -> datetime:
-    """The instant as a column holds it. Without a zone, UTC is meant already. Raises OverflowError."""
+    """The instant as a column holds it. Without a zone, UTC is meant. Raises OverflowError."""
     return instant if instant.tzinfo is None else instant.astimezone(UTC).replace(tzinfo=None)
 
 

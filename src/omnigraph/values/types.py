@@ -38,7 +38,7 @@ class Scalar(StrEnum):
 
     @property
     def is_numeric(self) -> bool:
-        """A whole number or a float."""
+        """An integer or a float."""
         return self.is_integer or self.is_float
 
 
@@ -51,7 +51,7 @@ INTEGER_RANGES: Mapping[Scalar, tuple[int, int]] = {
 """The smallest and the largest value of each integer type."""
 
 MAX_SAFE_INTEGER = 2**53 - 1
-"""Beyond it a 64-bit float stands for several integers, so a reader of JSON that holds numbers as floats loses digits."""
+"""Beyond this, a 64-bit float stands for several integers, so a JSON reader that holds numbers as floats loses digits."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ WIDER_SCALARS: Mapping[Scalar, tuple[Scalar, ...]] = {
 
 
 def wider_type(first: PropertyType, other: PropertyType) -> PropertyType:
-    """A type of a property that holds the values of both: numbers that neither of them holds are floats."""
+    """A property type that holds the values of both: F64 for numbers of which neither type holds the other."""
     scalar = first.scalar
     if scalar is not other.scalar and scalar not in WIDER_SCALARS.get(other.scalar, ()):
         scalar = other.scalar if other.scalar in WIDER_SCALARS.get(scalar, ()) else Scalar.F64
@@ -97,5 +97,5 @@ def wider_type(first: PropertyType, other: PropertyType) -> PropertyType:
 
 
 def is_rounded(before: PropertyType, after: PropertyType) -> bool:
-    """Whether whole numbers may lose digits as values of another type."""
+    """Whether integers may lose digits as values of another type."""
     return before.scalar in (Scalar.I64, Scalar.U64) and after.scalar.is_float
