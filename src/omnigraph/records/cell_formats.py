@@ -1,8 +1,8 @@
-"""Cells as people write them, as the cells that a load reads: yes and no, numbers with separators, dates in other orders.
+"""Converts cells as people write them to the cells that a load reads: yes and no, numbers with separators, dates in other orders.
 
-A format is `yes/no`, an example of a number (`1,234.5`, `1.234,5`, `1 234,5`, `1'234.5`), with the unit before or after it if the cells
-have one (`€1,234.5`, `1,234.5 %`), or a pattern of a date or an instant (`%d.%m.%Y %H:%M`, in UTC). What is not in the format stays as it
-is, and is refused later like any cell of another type.
+A format is `yes/no`, an example of a number (`1,234.5`, `1.234,5`, `1 234,5`, `1'234.5`), with the unit before or after it if the
+cells have one (`€1,234.5`, `1,234.5 %`), or a pattern of a date or an instant (`%d.%m.%Y %H:%M`, in UTC). A cell that is not in
+the format stays as it is, and is refused later like any cell of another type.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 YES_NO = "yes/no"
 NUMBERS = {"1,234.5": (",", "."), "1.234,5": (".", ","), "1 234,5": (" ", ","), "1'234.5": ("'", ".")}
-"""What stands between thousands and before decimals."""
+"""The separator of thousands, and the one before decimals."""
 _YES = ("yes", "y", "true", "t", "on", "1")
 _NO = ("no", "n", "false", "f", "off", "0")
 _SPACES = "[ \u00a0\u202f]"
 FIRST_YEAR = 1000
-"""A year of fewer digits was written short."""
+"""A year with fewer digits is an abbreviation."""
 
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """How numbers are written: `style` is a key of `NUMBERS`; one unit at most, before or after the number, is left out."""
+    """How numbers are written: `style` is a key of `NUMBERS`. At most one unit, before or after the number, is removed."""
 
     style: str
     before: str = ""
@@ -36,7 +36,7 @@ class NumberFormat:
 
     @staticmethod
     def of(format: str) -> NumberFormat | None:
-        """None when the format is not one of numbers."""
+        """None if the format is not that of a number."""
         for style in NUMBERS:
             before, example, after = format.partition(style)
             before, after = before.strip(), after.strip()
@@ -46,7 +46,7 @@ class NumberFormat:
 
     @property
     def pattern(self) -> str:
-        """What every number in this format matches. A minus sign stands before the unit or before the digits."""
+        """Matches every number in this format. A minus sign is before the unit or before the digits."""
         thousands, decimal = (_SPACES if sign == " " else re.escape(sign) for sign in NUMBERS[self.style])
         before, after = re.escape(self.before), re.escape(self.after)
         start = rf"(-?{before}{_SPACES}*|{before}{_SPACES}*-)" if before else "-?"
@@ -54,7 +54,7 @@ class NumberFormat:
         return rf"^{start}([0-9]{{1,3}}({thousands}[0-9]{{3}})+|[0-9]+)({decimal}[0-9]+)?{end}$"
 
     def read(self, column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-        """The numbers as every load reads them."""
+        """The numbers in the form that every load reads."""
         import pyarrow.compute as pc
 
         thousands, decimal = NUMBERS[self.style]
@@ -68,7 +68,7 @@ class NumberFormat:
 
 
 def check_format(format: str) -> None:
-    """UsageError unless cells can be written in it."""
+    """Raises UsageError unless it is a format of cells."""
     if format != YES_NO and NumberFormat.of(format) is None and not re.search("%[dmyYbBHM]", format):
         raise UsageError(
             f"'{format}' is not a format of cells",
@@ -81,7 +81,7 @@ def has_time(format: str) -> bool:
 
 
 def read_cells(column: pa.ChunkedArray | pa.Array, format: str) -> pa.ChunkedArray | pa.Array:
-    """Cells of text in a format as those that every load reads: `true`, `1234.5`, ISO dates and instants."""
+    """Cells of text in a format as the cells that every load reads: `true`, `1234.5`, ISO dates and instants."""
     import pyarrow.compute as pc
 
     if format == YES_NO:
@@ -94,19 +94,19 @@ def read_cells(column: pa.ChunkedArray | pa.Array, format: str) -> pa.ChunkedArr
 
 
 def parsed(column: pa.ChunkedArray | pa.Array, format: str) -> pa.ChunkedArray | pa.Array:
-    """Instants in a pattern; null for what is not in it, and for days that no month has."""
+    """Instants in a pattern; null for cells that do not match, and for days that do not exist."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     known = pc.strptime(column, format=format, unit="s", error_is_null=True).cast(pa.timestamp("s"))
-    # The parser takes 31.02. for the third of March, and 26 for a year.
+    # The parser takes 31.02. for the third of March, and accepts 26 as a year.
     again = pc.equal(_plain(pc.strftime(known, format=format)), _plain(column))
     is_it = pc.and_(again, pc.greater_equal(pc.year(known), FIRST_YEAR))
     return pc.if_else(pc.fill_null(is_it, False), known, pa.scalar(None, pa.timestamp("s")))
 
 
 def _plain(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """Without zeros before numbers, in small letters."""
+    """Without leading zeros, in lower case."""
     import pyarrow.compute as pc
 
     return pc.utf8_lower(pc.replace_substring_regex(column, pattern=r"\b0+([0-9])", replacement=r"\1"))

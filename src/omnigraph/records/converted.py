@@ -13,11 +13,12 @@ class ConvertedBytes(io.RawIOBase):
 
     @abstractmethod
     def _read(self, size: int) -> bytes:
-        """The next bytes of the source, about this many; none at its end."""
+        """The next bytes of the source, about this many; empty at its end."""
 
     @abstractmethod
     def _converted(self, chunk: bytes) -> bytes:
-        """What a chunk becomes. It may keep some for the next one; after the last one it is asked once more, with none."""
+        """The converted chunk. It may hold some bytes back for the next call; after the last chunk it is called once more, with
+        an empty one."""
 
     def readable(self) -> bool:
         return True

@@ -1,5 +1,5 @@
-"""Where the quoted cells of CSV begin and end, as its reader takes it: a quote opens a cell only where a cell begins, and two quotes
-inside of one stand for a quote."""
+"""Where the quoted cells of CSV begin and end, by the rules of its reader: a quote opens a cell only at the beginning of a cell,
+and two quotes inside a quoted cell stand for one."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 
 class QuoteTracker:
-    """Follows the bytes of a file, chunk by chunk, from the beginning of a line on. `in_quotes`: whether the next byte is inside of
-    a quoted cell."""
+    """Follows the bytes of a file, chunk by chunk, from the beginning of a line. `in_quotes`: whether the next byte is inside a
+    quoted cell."""
 
     def __init__(self, delimiter: str, quote: str, *, in_quotes: bool = False) -> None:
         self.in_quotes = in_quotes
         self._quote = quote.encode()
         self._cell_starts = f"{delimiter}\r\n".encode()
         self._next_opens = True
-        """Whether a quote that came next would open a cell, or go on with one that was just closed."""
+        """Whether a quote as the next byte would open a cell, or continue one that was just closed."""
 
     def feed(self, chunk: bytes) -> NDArray[np.int64]:
-        """The places of the quotes that open or close a cell; others stand for themselves."""
+        """Positions of the quotes that open or close a cell; the others are literal."""
         quotes = self._regular(chunk)
         if quotes is None:
             quotes = self._one_by_one(chunk)
@@ -30,15 +30,15 @@ class QuoteTracker:
         return quotes
 
     def feed_regular(self, chunk: bytes) -> NDArray[np.int64] | None:
-        """The same, but None, and nothing is followed, when that would have to be found out quote by quote."""
+        """Like `feed`; None, without following the chunk, if quotes would have to be examined one by one."""
         quotes = self._regular(chunk)
         if quotes is not None:
             self._pass(chunk, quotes)
         return quotes
 
     def _regular(self, chunk: bytes) -> NDArray[np.int64] | None:
-        """All quotes, if every second one stands where a cell begins, or just behind the quote that closed it: then none stands
-        for itself."""
+        """All quotes, if every second one is at the beginning of a cell, or directly after the quote that closed it: then none is
+        literal."""
         import numpy as np
 
         if self._quote not in chunk:
@@ -77,7 +77,8 @@ class QuoteTracker:
 
 
 def first_record(chunk: bytes, quotes: NDArray[np.int64], *, in_quotes: bool) -> int | None:
-    """The place behind the first line break outside of quotes, in a chunk with these quotes that begins inside of quotes or not."""
+    """The position after the first line break outside quotes, in a chunk with these quotes. `in_quotes`: whether the chunk begins
+    inside quotes."""
     import numpy as np
 
     breaks = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n"))

@@ -27,10 +27,10 @@ _CELLS_HINT = "put cells that contain the delimiter or a line break in double qu
 
 
 class CsvReader:
-    """Reads one UTF-8 file with a header, or with `columns` one without; with `is_later_piece` records from the midst of one, which has
-    these columns. Rows with another number of cells than the header are refused; blank lines skipped.
+    """Reads one UTF-8 file with a header, or without one if `columns` are given; with `is_later_piece`, records from the middle
+    of a file with these columns. Rows with another number of cells than the header are refused; blank lines are skipped.
 
-    UnreadableInput when the header or the quotes make no sense.
+    Raises UnreadableInput if the header or the quotes make no sense.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class CsvReader:
         """Newlines inside cells so far: how far physical lines are ahead of rows."""
         self._skipped: dict[int, tuple[int, str]] = {}
         self._last_line = self._number
-        """Where the last row begins that was read."""
+        """The line on which the last row that was read begins."""
 
     def blocks(self) -> Iterator[tuple[pa.Table, pa.Int64Array]]:
-        """Text columns and the line each row starts on."""
+        """Text columns, and the line on which each row starts."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -123,7 +123,7 @@ class CsvReader:
         return "skip"
 
     def _lines(self, table: pa.Table) -> pa.Int64Array:
-        """The line of each row: its number, moved by rows that were skipped and by newlines inside cells before it."""
+        """The line of each row: its number, shifted by skipped rows and by newlines inside cells before it."""
         import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -153,7 +153,7 @@ class CsvReader:
             self._newlines += text.count("\n")
 
     def _without_other_encodings(self, table: pa.Table, lines: pa.Int64Array) -> tuple[pa.Table, pa.Int64Array]:
-        """The rows that are UTF-8; the others are refused."""
+        """The rows that are valid UTF-8; the others are refused."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -173,7 +173,7 @@ class CsvReader:
 
     @property
     def lines(self) -> int:
-        """How many were read, that of the header included."""
+        """How many lines were read, including the header."""
         return self._number + self._newlines - 1
 
 
@@ -182,7 +182,7 @@ _IN_A_SHELL = {";": "';'", "\t": "$'\\t'", "|": "'|'"}
 
 
 def header_names(start: bytes, delimiter: str, quote: str) -> list[str]:
-    """The names in the first line of a file; none when the file is empty."""
+    """The names in the first line of a file; empty if the file is."""
     if not start.strip():
         return []
     try:
@@ -203,7 +203,7 @@ def header_names(start: bytes, delimiter: str, quote: str) -> list[str]:
 
 
 def _refuse_single_column(name: str, delimiter: str) -> None:
-    """UnreadableInput when the only column is a whole line of something else."""
+    """Raises UnreadableInput if the only column is really a whole line in another format."""
     if name.lstrip().startswith("{"):
         raise UnreadableInput(
             "this looks like JSON lines, not CSV", line=1, hint="name the file .jsonl, or pass --format jsonl"
@@ -219,14 +219,14 @@ def _refuse_single_column(name: str, delimiter: str) -> None:
 
 
 _OTHER_BYTE = "\ufdd0"
-"""Stands for a byte that is no UTF-8: a character that Unicode keeps for a program's own use."""
+"""Stands for a byte that is not UTF-8: a character that Unicode reserves for a program's internal use."""
 _ESCAPED = re.compile("[\udc80-\udcff]+")
 
 
 class _CsvBytes(ConvertedBytes):
-    """The bytes already taken for the header, then the rest of the file; as UTF-8, whatever they are.
+    """The bytes already taken for the header, then the rest of the file; always valid UTF-8.
 
-    Arrow's reader cannot speak of rows in another encoding, so bytes that are none are replaced by a mark.
+    Arrow's reader cannot report rows in another encoding, so invalid bytes are replaced by a mark.
     """
 
     def __init__(self, start: bytes, file: IO[bytes], quotes: QuoteTracker) -> None:

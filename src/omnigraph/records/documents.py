@@ -1,8 +1,8 @@
-"""JSON as it is found: lines, arrays and documents, nested; each record flat, as cells of text under dotted names.
+"""JSON as found in the wild: lines, arrays and documents, nested; each record flat, as cells of text under dotted names.
 
-A record is named by its place: `comments[]` are the objects of the list `comments` of every document, `comments[].author` the
-object `author` of each of these. The cells of a record are its own; those of the record that it lies in begin with `../`, and
-`#` is the number of the document, followed by the way to the record.
+Records are selected by their place: `comments[]` are the objects of the list `comments` of every document, `comments[].author`
+the object `author` of each of these. The names of cells from the enclosing record begin with `../`, and `#` is the number of the
+document, followed by the path to the record.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from omnigraph.records.typed import Reject
 NUMBER = "#"
 PARENT = "../"
 ITEMS = "[]"
-"""What ends the name of a list whose members are meant."""
+"""Suffix of the name of a list whose items are meant."""
 MAX_DEPTH = 100
 
 Cells = dict[str, str | None]
 
 
 def documents(file: IO[bytes], rejects: list[Reject]) -> Iterator[tuple[int, object]]:
-    """Every document of a file with its line, or with its number in an array. UnreadableInput when it is no JSON.
+    """Every document of a file with its line, or with its number in an array. Raises UnreadableInput if it is not JSON.
 
-    An array and a document over several lines are held in memory whole.
+    An array, or a document over several lines, is held in memory whole.
     """
     start = file.readline().removeprefix(codecs.BOM_UTF8)
     while start and not start.strip():
@@ -69,7 +69,7 @@ def _lines(first: bytes, file: IO[bytes], rejects: list[Reject]) -> Iterator[tup
 
 
 def records_at(document: object, number: int, place: str) -> Iterator[Cells]:
-    """The records at a place of a document, flat. What is not an object is no record."""
+    """The records at a place of a document, flat. Only objects are records."""
     steps = place.split(".") if place else []
     yield from _below(document, str(number), {}, steps)
 
@@ -92,7 +92,7 @@ def _below(value: object, number: str, parent: Cells, steps: list[str]) -> Itera
 
 
 def flat(record: Mapping[str, Any]) -> Cells:
-    """The members of an object, and of the objects in it, as cells; of two with the same dotted name the first."""
+    """The members of an object, and of the objects in it, as cells; the first wins if two have the same dotted name."""
     cells: Cells = {}
     _add(cells, "", record, 0)
     return cells
@@ -107,7 +107,7 @@ def _add(cells: Cells, prefix: str, record: Mapping[str, Any], depth: int) -> No
 
 
 def cell_of(value: object) -> str | None:
-    """A JSON value as a cell of CSV holds it."""
+    """A JSON value as a CSV cell."""
     if value is None or isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False)

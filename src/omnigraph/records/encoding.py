@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BLOCK_BYTES = 64 * 1_024
-"""Of text that is written or sent at a time."""
+"""How much text is written or sent at a time."""
 ENCODED_BYTES = 4 * 1_024 * 1_024
-"""Of rows that are made into text at a time."""
+"""How many bytes of rows are converted to text at a time."""
 
 
 def record_lines(entity: EntityType, rows: pa.RecordBatch) -> pa.LargeStringArray:
@@ -37,8 +37,8 @@ def record_lines(entity: EntityType, rows: pa.RecordBatch) -> pa.LargeStringArra
 
 
 def json_blocks(entity: EntityType, rows: pa.RecordBatch) -> Iterator[bytes]:
-    """The lines of the rows in blocks of whole lines. Rows are made into text a part at a time, so that wide ones take
-    little memory."""
+    """The lines of the rows in blocks of whole lines. Rows are converted a part at a time, so that wide ones take little
+    memory."""
     part = max(1, rows.num_rows * ENCODED_BYTES // max(rows.nbytes, 1))
     for first in range(0, rows.num_rows, part):
         yield from text_blocks(record_lines(entity, rows.slice(first, part)), BLOCK_BYTES)
@@ -58,5 +58,5 @@ def csv_lines(rows: pa.Table) -> bytes:
 
 
 def file_columns(rows: pa.Table) -> pa.Table:
-    """A table with its columns under the names files use."""
+    """A table with its columns under the names that files use."""
     return rows.rename_columns([OUTSIDE_NAMES.get(name, name) for name in rows.column_names])

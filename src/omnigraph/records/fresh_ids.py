@@ -1,7 +1,7 @@
 """New ids for many rows at once: ULIDs that count up from one random start.
 
-Row number n of a source gets start + n, so reading a source again gives the same ids: a violation found later leads
-back to its line, and a repeated task writes the same rows.
+Row number n of a source gets start + n, so reading a source again gives the same ids: a violation found later leads back to its
+line, and a repeated task writes the same rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LOW_BITS = 5 * _LOW_CHARACTERS
 
 @dataclass(frozen=True)
 class FreshIds:
-    """`start` is a ULID whose low bits are cleared, which leaves room for 2**35 rows."""
+    """`start` is a ULID with its low bits cleared, which leaves room for 2**35 rows."""
 
     start: str
 
@@ -32,7 +32,7 @@ class FreshIds:
         return self.start[:-_LOW_CHARACTERS] + low
 
     def for_rows(self, numbers: pa.Int64Array) -> pa.StringArray:
-        """The ids of these rows, in their order."""
+        """The ids of these rows, in the same order."""
         import numpy as np
         import pyarrow as pa
 

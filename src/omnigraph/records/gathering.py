@@ -1,4 +1,4 @@
-"""Rows of one type that come one by one, gathered into columns."""
+"""Rows of one type that come one by one, collected into columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class GatheredRows:
-    """Whole rows or parts of rows, as the form says, and names of entities that are to go."""
+    """Whole rows or parts of rows, depending on the form, and ids of entities to be deleted."""
 
     def __init__(self, entity: EntityType, form: RecordForm) -> None:
         self._entity = entity

@@ -1,4 +1,4 @@
-"""A graph batch (JSON lines of nodes and edges) as typed rows: by columns where possible, line by line where needed."""
+"""A graph batch (JSON lines of nodes and edges) as typed rows: by columns if possible, line by line if needed."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _MIN_HALVES = 256
-"""Fewer lines than this are not halved further to find the doubtful ones."""
+"""Below twice this many lines, doubtful lines are no longer searched for by halving."""
 _FLAG = f'"{DELETE_FLAG}"'.encode()
 _MAX_MISSES = 3
-"""A type whose blocks were doubtful so often in a row is read line by line from then on."""
+"""A type whose blocks were doubtful this many times in a row is read line by line from then on."""
 
 
 class GraphBatchReader:
-    """Feeds on blocks of whole lines. `rejects` grows; what is yielded is typed, with rules still to be checked."""
+    """Reads blocks of whole lines. `rejects` grows; yielded rows are typed, but their rules are not checked yet."""
 
     def __init__(self, catalog: Catalog, fresh: FreshIds, form: RecordForm = WHOLE) -> None:
         self.catalog = catalog
@@ -67,7 +67,7 @@ class GraphBatchReader:
         yield from self._one_by_one(texts, numbers)
 
     def _is_of(self, columns: TypeColumns, texts: pa.Array) -> pa.Array:
-        """Lines that begin as this type's do and end with their object: safe to hand to the columns' parser."""
+        """Lines that begin like this type's and end with a closing brace: safe to pass to the column parser."""
         import pyarrow.compute as pc
 
         if self._misses.get(columns.entity.table_key, 0) >= _MAX_MISSES:
@@ -80,7 +80,7 @@ class GraphBatchReader:
         import pyarrow.compute as pc
 
         key = columns.entity.table_key
-        # Where some records are wrong, others will be: the next block is not tried as a whole first.
+        # Wrong records rarely come alone, so the next block is not tried as a whole first.
         rows = None if key in self._with_wrong_lines else self._try(columns, texts, numbers)
         if rows is None:
             plain = columns.plain_lines(texts)
@@ -101,7 +101,8 @@ class GraphBatchReader:
             yield from self._halves(columns, texts, numbers)
 
     def _halves(self, columns: TypeColumns, texts: pa.Array, numbers: pa.Array) -> Iterator[TypedRows | NamedRows]:
-        """A doubtful run: its good half by columns, the other one halved again; two doubtful halves line by line."""
+        """A doubtful run: a good half is read by columns, the other one halved again; two doubtful halves are read line by
+        line."""
         if len(texts) < 2 * _MIN_HALVES:
             yield from self._one_by_one(texts, numbers)
             return

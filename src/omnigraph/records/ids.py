@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def id_column(
     entity: EntityType, explicit: pa.StringArray, columns: dict[str, Any], lines: pa.Int64Array, fresh: FreshIds
 ) -> tuple[pa.StringArray, int]:
-    """The id column and how many ids came from outside: derived for keyed nodes, else given or fresh. Raises Doubtful."""
+    """The id column and how many ids the source gave: derived for keyed nodes, else given or fresh. Raises Doubtful."""
     import pyarrow.compute as pc
 
     count = len(explicit) - explicit.null_count
@@ -36,8 +36,8 @@ def id_column(
 
 
 def named_id_column(entity: EntityType, explicit: pa.StringArray, columns: dict[str, Any]) -> pa.StringArray:
-    """The ids of entities that are named by their ids or by their whole keys, whose members are among `columns` as far as they
-    are there. Raises Doubtful."""
+    """The ids of entities that are named by id or by whole key; the members of the key are in `columns`, if given. Raises
+    Doubtful."""
     import pyarrow.compute as pc
 
     key = entity.key if isinstance(entity, NodeType) else ()
@@ -55,7 +55,7 @@ def named_id_column(entity: EntityType, explicit: pa.StringArray, columns: dict[
 
 
 def _derived(node: NodeType, columns: dict[str, Any]) -> pa.StringArray:
-    """`identity.node_id` for a whole column; member by member only where no cast gives the canonical text."""
+    """`identity.node_id` for a whole column; row by row only if no cast gives the canonical text."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -90,7 +90,7 @@ def end_column(node: NodeType, references: pa.Array) -> pa.StringArray:
 
 
 def refuse_empty(ids: pa.Array) -> None:
-    """Raises Doubtful when one is empty."""
+    """Raises Doubtful if one is empty."""
     import pyarrow.compute as pc
 
     if pc.any(pc.equal(pc.binary_length(ids), 0)).as_py():

@@ -1,8 +1,8 @@
 """Graph batches read by columns: one call of Arrow's JSON parser for many lines of one type.
 
-The parser refuses unknown and duplicate members and wrong JSON types by itself; what it cannot see (nulls in lists, missing
-`data`, empty ids ...) is looked for in the columns. Wherever anything is doubtful the answer is `Doubtful`, and the lines go
-through `lines.record_row`, which says what is wrong, or accepts them after all.
+The parser itself refuses unknown and duplicate members and wrong JSON types; what it cannot see (nulls in lists, missing `data`,
+empty ids ...) is checked in the columns. If anything is doubtful, `Doubtful` is raised, and the lines go through
+`lines.parsed_line`, which says what is wrong, or accepts them after all.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TypeColumns:
         return tuple(f'{{"{self._member}":{space}"{self.entity.name}"' for space in ("", " "))
 
     def read(self, data: bytes, lines: pa.Int64Array) -> TypedRows | NamedRows:
-        """`data` holds one record a line, each of this type by its prefix and closed by `}`. Raises Doubtful."""
+        """`data` holds one record per line, each of this type by its prefix and closed by `}`. Raises Doubtful."""
         import pyarrow as pa
 
         for as_text in self._dates_as_text:
@@ -58,7 +58,7 @@ class TypeColumns:
         raise Doubtful
 
     def _is_of_other_columns(self, said: str) -> bool:
-        """Whether the parser stopped at something that has nothing to do with how dates are written."""
+        """Whether the parser failed for a reason unrelated to how dates are written."""
         changed = _CHANGED.search(said)
         return "unexpected field" in said or (changed is not None and changed[1] not in self._date_columns)
 
@@ -109,7 +109,7 @@ class TypeColumns:
         return TypedRows(self.entity.table_key, pa.Table.from_arrays(ordered, schema=self.schema), lines, explicit_ids)
 
     def plain_lines(self, texts: pa.Array) -> pa.BooleanArray:
-        """The lines that `read` takes, as far as a pattern tells: none of them is wrong in itself."""
+        """The lines that `read` accepts, as far as a pattern can tell: none of them is wrong by itself."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -146,7 +146,7 @@ class TypeColumns:
         return data
 
     def _of_known(self, parsed: pa.Table, text: bytes, lines: pa.Int64Array) -> TypedRows | NamedRows:
-        """Parts of rows, or names. The parser says null of what is not there, so a null is only safe where no line can have
+        """Parts of rows, or names. The parser gives null for a missing member, so a null is unambiguous only if no line can have
         the member."""
         import pyarrow as pa
 
@@ -178,7 +178,7 @@ _CHANGED = re.compile(r"Column\(([^)]*)\) changed from")
 
 
 def _may_hold(text: bytes, member: str) -> bool:
-    """Whether a line may have the member, however it is spelled."""
+    """Whether a line may have the member, however it is escaped."""
     return f'"{member}"'.encode() in text or b"\\u" in text
 
 

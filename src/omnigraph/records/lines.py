@@ -25,7 +25,7 @@ _MEMBERS = frozenset({"type", "edge", "from", "to", "data"})
 
 @dataclass(frozen=True)
 class LineRecord:
-    """A line as it is written: its type, the members of `data`, and for an edge `src` and `dst` as far as they are there."""
+    """A line as written: its type, the members of `data`, and for an edge `src` and `dst` if they are given."""
 
     entity: EntityType
     data: dict[str, Any]
@@ -37,7 +37,7 @@ class LineRecord:
         return self.data.get("id") is not None
 
     def row(self, catalog: Catalog, new_id: Callable[[], str]) -> Row:
-        """All of an entity. Raises an InputError."""
+        """A whole entity. Raises an InputError."""
         if isinstance(self.entity, EdgeType):
             source, target = self.ends.get("src"), self.ends.get("dst")
             return edge_row(catalog, self.entity, source, target, self.data, new_id, names_refused=False)
@@ -52,13 +52,13 @@ class LineRecord:
         return partial_row(catalog, self.entity, {**self.data, **self.ends})
 
     def id(self) -> str:
-        """Of the entity that it names. Raises an InputError."""
+        """The id of the entity that it names. Raises an InputError."""
         refuse_unknown_properties(self.entity, self.data)
         return named_id(self.entity, self.data)
 
 
 def parsed_line(line: bytes, catalog: Catalog, form: RecordForm = WHOLE) -> LineRecord:
-    """Raises an InputError when it is no record of the graph."""
+    """Raises an InputError if the line is not a record of the graph."""
     record = _object(line)
     for name in record:
         if name not in _MEMBERS and not (name == DELETE_FLAG and form.has_flag):
@@ -125,7 +125,7 @@ def _object(line: bytes) -> dict[str, Any]:
         raise RecordError("not valid JSON: nested too deeply") from None
     except RecordError:
         raise
-    except ValueError:  # Python refuses to read thousands of digits.
+    except ValueError:  # Python refuses to convert thousands of digits.
         raise RecordError("a number is out of range: it has thousands of digits") from None
     if not isinstance(value, dict):
         raise RecordError("a record must be a JSON object")
@@ -155,4 +155,4 @@ def _number(text: str) -> float:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_members, parse_constant=_refuse_constant, parse_float=_number)
-"""Made once: `json.loads` makes one for each line."""
+"""Made once: `json.loads` would make one for each line."""

@@ -1,6 +1,6 @@
-"""Columns as a source has them, as those of a type: picked, renamed, filtered, with lists and texts made of cells.
+"""The columns of a source as those of a type: picked, renamed, filtered, with lists and texts made from cells.
 
-A source may have columns without a name, or several with the same: `column_names` gives each a name of its own.
+A source may have columns without a name, or several with the same name: `column_names` makes them unique.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def column_names(header: list[str]) -> list[str]:
-    """The columns of a source: `column 3` for one without a name, `name (2)` for the second of a name."""
+    """The columns of a source: `column 3` for one without a name, `name (2)` for the second one of a name."""
     names: list[str] = []
     for number, name in enumerate(header, 1):
         plain = name.strip() or f"column {number}"
@@ -37,20 +37,20 @@ def column_names(header: list[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Picked:
-    """Which rows and columns of a source are entities of one type. The columns that are not named are left out."""
+    """Which rows and columns of a source are entities of one type. Columns that are not named are left out."""
 
     columns: Mapping[str, str | tuple[str, ...]]
-    """By the property, or `id`, `from`, `to`: the column of the source; several for an id of a key with several members."""
+    """By property, or `id`, `from`, `to`: the column of the source; several for an id of a key with several members."""
     where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Only rows that have one of these texts in a column."""
     separators: Mapping[str, str] = field(default_factory=dict)
-    """By the property, a list: what separates its items in a cell."""
+    """By list property: what separates its items in a cell."""
     skip_empty: tuple[str, ...] = ()
-    """Rows without a value for one of these are no entities of the type."""
+    """Rows without a value for one of these are not entities of the type."""
     distinct: bool = False
-    """Of several rows with the same key, the first."""
+    """Keep only the first of several rows with the same key."""
     formats: Mapping[str, str] = field(default_factory=dict)
-    """By the property: how its cells are written (`cell_formats`)."""
+    """By property: how its cells are written (`cell_formats`)."""
     nulls: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By the name in `columns`: texts that mean null."""
 
@@ -63,11 +63,11 @@ class Picked:
 
     @property
     def needs_whole_file(self) -> bool:
-        """Whether what a row becomes depends on the rows before it."""
+        """Whether the result for a row depends on the rows before it."""
         return self.distinct or NUMBER in self.sources
 
     def check(self, names: list[str], entity: EntityType) -> None:
-        """UnreadableInput when the source lacks a column."""
+        """Raises UnreadableInput if the source lacks a column."""
         missing = [name for name in self.sources if name not in names]
         if missing:
             shown = ", ".join(f"'{name}'" for name in missing)
@@ -121,7 +121,7 @@ class Picker:
         return mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
 
     def _raw(self, name: str, table: pa.Table) -> pa.ChunkedArray:
-        """The cells of a column, or of several as one id."""
+        """The cells of a column, or of several columns as one id."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -166,7 +166,7 @@ class Picker:
 
 
 def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values as text: as they are written in a cell, and of what has no such text, as JSON."""
+    """Values as text: as written in a cell, or as JSON for types without such a text."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -180,7 +180,7 @@ def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _list_cell(cell: str | None, separator: str, type: PropertyType) -> str | None:
-    """Items in a cell as the JSON that a cell of a list holds."""
+    """Items in a cell as the JSON that the cell of a list holds."""
     if cell is None:
         return None
     item = PropertyType(type.scalar)

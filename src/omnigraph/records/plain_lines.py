@@ -1,7 +1,7 @@
-"""Lines of a graph batch that are plainly right, and cells of CSV: patterns which only those match that the reader of columns takes.
+"""Patterns for lines of a graph batch, and cells of CSV, that are plainly right: the column reader accepts everything they match.
 
-They are used where some of many records are wrong: those that do not match are looked at one by one, the others are read together. A
-record that is right in an unusual way, with other escapes or the widest numbers, does not match, and is only read more slowly.
+They are used if some of many records are wrong: records that do not match are examined one by one, the others are read together.
+A record that is right in an unusual way, with other escapes or the widest numbers, does not match, and is only read more slowly.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SIGN = (
     r"(?:[\x20\x21\x23-\x5b\x5d-\x7e]|[\xc2-\xdf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}"
     r'|[\xf1-\xf3][\x80-\xbf]{3}|\\["\\/bfnrt])'
 )
-"""A sign of a JSON string, byte by byte: UTF-8 is part of being right."""
+"""A character of a JSON string, byte by byte: valid UTF-8 is part of being right."""
 _TEXT = f'"{_SIGN}*"'
 _NAME = f'"{_SIGN}+"'
 _FLOAT = r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,17})?"
@@ -25,7 +25,7 @@ _INTEGERS = {
     Scalar.U64: r"(?:0|[1-9]\d{0,17})",
 }
 _MAX_COUNTED = 32
-"""The numbers of longer vectors are not counted: the pattern would be long."""
+"""The numbers of longer vectors are not counted: the pattern would be too long."""
 _INTEGER = r"-?(?:0|[1-9]\d{0,17})"
 _DAY = r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])"
 _INSTANT = rf"{_DAY}[T ](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{{1,6}})?Z?"
@@ -47,7 +47,7 @@ def plain_pattern(entity: EntityType, member: str, *, dates_as_text: bool, allow
 
 
 def plain_cell(type: PropertyType) -> str | None:
-    """For cells of text that hold a value of the type; None where that takes more than a pattern."""
+    """For cells of text that hold a value of the type; None if a pattern is not enough."""
     if type.is_list or type.dimension is not None or type.scalar in (Scalar.STRING, Scalar.BLOB):
         return None
     return f"^(?:{_scalar(type, dates_as_text=True)})$".replace('"', "")

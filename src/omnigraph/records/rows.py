@@ -1,5 +1,5 @@
-"""Typed rows: the columns of a node or edge, filled from named values. A row has every column; what is absent is null or
-its @default. Rules about the values (required, enum, range ...) are checked later, in their own order."""
+"""Typed rows: the columns of a node or edge, filled from named values. A row has every column; an absent one is null or its
+@default. Rules about the values (required, enum, range ...) are checked later, in their own order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TEXT = PropertyType(Scalar.STRING)
 def node_row(
     node: NodeType, data: Mapping[str, object], new_id: Callable[[], str], *, names_refused: bool = True
 ) -> Row:
-    """A keyed node's id is derived; a given one must be the same. An unkeyed node's id is given or new."""
+    """A keyed node's id is derived; an explicit one must be equal. An unkeyed node's id is given or new."""
     row = _properties(node, data, names_refused)
     explicit = _explicit_id(node, data)
     if not node.key:
@@ -77,7 +77,7 @@ def _ends(catalog: Catalog, edge: EdgeType, references: Mapping[str, object]) ->
 
 
 def named_id(entity: EntityType, data: Mapping[str, object]) -> str:
-    """The id of an entity that a record names, by its id or by its whole key."""
+    """The id of the entity that a record names, by its id or by its whole key."""
     explicit = _explicit_id(entity, data)
     if isinstance(entity, NodeType) and any(data.get(name) is not None for name in entity.key):
         values = {name: property_value(entity, entity.properties[name], data.get(name)) for name in entity.key}
@@ -90,14 +90,14 @@ def named_id(entity: EntityType, data: Mapping[str, object]) -> str:
 
 
 def wanted_name(entity: EntityType) -> str:
-    """What a record has to have to name an entity that is there."""
+    """What a record needs in order to name an existing entity."""
     key = entity.key if isinstance(entity, NodeType) else ()
     return f"{' and '.join(repr(name) for name in key)} or 'id'" if key else "'id'"
 
 
 def partial_row(catalog: Catalog, entity: EntityType, data: Mapping[str, object]) -> tuple[Row, frozenset[str]]:
-    """The values that a record gives to an entity, and in which columns. What names an entity cannot become null: a null in
-    its key, or at an end of an edge (`src`, `dst` in `data`), is one that was left out."""
+    """The values that a record gives to an entity, and in which columns. What identifies an entity cannot become null: a null in
+    its key, or at an end of an edge (`src`, `dst` in `data`), counts as left out."""
     ends = {name: data[name] for name in ("src", "dst") if name in data and isinstance(entity, EdgeType)}
     own = {name: value for name, value in data.items() if name not in ends}
     refuse_unknown_properties(entity, own)
@@ -132,7 +132,7 @@ def _text(entity: EntityType, name: str, value: str) -> str:
 
 
 def _properties(entity: EntityType, data: Mapping[str, object], names_refused: bool) -> Row:
-    """`names_refused`: whether an error has the id of the entity. A load knows its records by their places."""
+    """`names_refused`: whether an error has the id of the entity. A load identifies records by their lines instead."""
     refuse_unknown_properties(entity, data)
     try:
         return {name: _typed(entity, property, data) for name, property in entity.properties.items()}
@@ -143,14 +143,14 @@ def _properties(entity: EntityType, data: Mapping[str, object], names_refused: b
 
 
 def refuse_unknown_properties(entity: EntityType, data: Mapping[str, object]) -> None:
-    """RecordError when a record has members that the type does not have."""
+    """Raises RecordError if a record has members that the type does not have."""
     unknown = [name for name in data if name not in entity.properties and name != "id"]
     if unknown:
         refuse_unknown(entity, unknown)
 
 
 def refuse_unknown(entity: EntityType, names: Sequence[str]) -> NoReturn:
-    """Names that the type does not have, or that are the graph's own."""
+    """Refuse names that the type does not have, or that are reserved."""
     for name in names:
         if name in SYSTEM_FIELDS or name in ("src", "dst"):
             raise RecordError(f"'{name}' is reserved and cannot be given", type_name=entity.name, property=name)
@@ -171,7 +171,7 @@ def _typed(entity: EntityType, property: Property, data: Mapping[str, object]) -
 
 
 def property_value(entity: EntityType, property: Property, value: object, entity_id: str | None = None) -> object:
-    """One value as its column holds it; RecordError when it does not fit."""
+    """One value as its column holds it. Raises RecordError if it does not fit."""
     try:
         return typed_value(value, property.type)
     except Unfit as unfit:
@@ -185,7 +185,7 @@ def property_value(entity: EntityType, property: Property, value: object, entity
 
 
 def _id_in(entity: EntityType, data: Mapping[str, object]) -> str | None:
-    """The id of a record that is refused, as far as it can be told."""
+    """The id of a refused record, as far as it is known."""
     if isinstance(entity, NodeType) and entity.key:
         try:
             return node_id(

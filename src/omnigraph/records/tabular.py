@@ -1,7 +1,7 @@
-"""Columns from CSV, Parquet or a data frame as typed rows: by columns where possible, row by row where needed.
+"""Columns from CSV, Parquet or a data frame as typed rows: by columns if possible, row by row if needed.
 
-Columns are matched by name: properties, `id`, and for edges `from`/`to` (or `src`/`dst`). A row cannot leave a cell out,
-so an empty one takes the `@default` of a property that may not be null. A column can be left out of parts of rows.
+Columns are matched by name: properties, `id`, and for edges `from`/`to` (or `src`/`dst`). A row cannot leave a cell out, so an
+empty cell takes the `@default` of a property that may not be null. Partial rows may leave columns out.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _ENDS = {name: column for column, outside in OUTSIDE_NAMES.items() for name in (
 _TEXT = PropertyType(Scalar.STRING)
 _FLAG = PropertyType(Scalar.BOOL)
 _FEW = 4
-"""Rows for each different value of a column in which the values that do not fit are looked for."""
+"""Values of a column are checked one by one only if there are at least this many rows per distinct value."""
 
 
 class TabularReader:
-    """Rows of one type from named columns. `text`: cells are text (CSV) and lists stand in them as JSON; `text_names`: so are
-    those of these columns."""
+    """Rows of one type from named columns. `text`: cells are text (CSV), with lists as JSON; `text_names`: columns whose cells
+    are text."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class TabularReader:
         text_names: Collection[str] = (),
         form: RecordForm = WHOLE,
     ) -> None:
-        """Raises UnreadableInput when the columns cannot be this type's."""
+        """Raises UnreadableInput if the columns cannot be this type's."""
         self.catalog = catalog
         self.entity = catalog.tables[key]
         self.fresh = fresh
@@ -71,7 +71,7 @@ class TabularReader:
         self._text = frozenset(target for target, name in self._columns.items() if text or name in text_names)
 
     def read(self, table: pa.Table, lines: pa.Int64Array) -> Iterator[TypedRows | NamedRows]:
-        """The rows of a block; those that are to go come by themselves."""
+        """The rows of a block; those to be deleted come separately."""
         import pyarrow.compute as pc
 
         named = {target: _plain(table.column(name)) for target, name in self._columns.items()}
@@ -98,15 +98,15 @@ class TabularReader:
             yield rows
 
     def _typed(self, named: dict[str, pa.Array], lines: pa.Int64Array) -> TypedRows | None:
-        """None: a value might not fit."""
+        """None if a value might not fit."""
         try:
             return self._partial(named, lines) if self.form.kind == "partial" else self._by_columns(named, lines)
         except Doubtful:
             return None
 
     def _doubtful_rows(self, named: dict[str, pa.Array]) -> pa.BooleanArray | None:
-        """The rows with a value that does not fit its property, as far as patterns and columns of few different values tell: they
-        are looked at one by one, and do not hold up the others."""
+        """The rows with a value that does not fit its property, as far as patterns and columns of few distinct values tell. They
+        are examined one by one, and do not slow down the others."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -132,7 +132,7 @@ class TabularReader:
         return doubtful
 
     def _not_plain(self, property: Property, raw: pa.Array) -> pa.BooleanArray | None:
-        """The cells of text that are not plainly right; None when a pattern does not tell any."""
+        """The cells of text that are not plainly right; None if a pattern finds none."""
         import pyarrow.compute as pc
 
         pattern = plain_cell(property.type) if property.name in self._text else None
@@ -191,7 +191,7 @@ class TabularReader:
         return arrow_column(named["id"], _TEXT) if "id" in named else pa.nulls(len(lines), pa.string())
 
     def _partial(self, named: dict[str, pa.Array], lines: pa.Int64Array) -> TypedRows:
-        """The columns that are there, of entities that are named by their ids or keys."""
+        """The given columns of entities that are named by their ids or keys."""
         import pyarrow as pa
 
         columns = {
@@ -309,14 +309,14 @@ def _takes_default(property: Property) -> bool:
 
 
 def _frame_value(cell: object, type: PropertyType) -> object:
-    """A data frame's value: whole floats stand for integers, because columns with gaps are floats there."""
+    """A data frame's value: integral floats stand for integers, because columns with nulls are floats there."""
     if type.scalar.is_integer and isinstance(cell, float) and cell.is_integer() and abs(cell) <= MAX_SAFE_INTEGER:
         return int(cell)
     return cell
 
 
 def _matched(entity: EntityType, names: list[str], form: RecordForm) -> dict[str, str]:
-    """Table column -> source column. UnreadableInput, which names every wrong column, when they are not this type's."""
+    """Table column -> source column. Raises UnreadableInput, which names every wrong column, if they are not this type's."""
     matched: dict[str, str] = {}
     unknown: list[str] = []
     ends = _ENDS if isinstance(entity, EdgeType) else {}
@@ -349,7 +349,7 @@ def _missing_columns(entity: EntityType, matched: Collection[str], form: RecordF
 
 
 def required_columns(entity: EntityType) -> dict[str, str]:
-    """Columns that a source must have, by the name they have outside, and the table's name for them."""
+    """Columns that a source must have: outside name -> the table's name."""
     ends = {"from": "src", "to": "dst"} if isinstance(entity, EdgeType) else {}
     required = [property.name for property in entity.required if property.default is None and property.embed is None]
     return ends | {name: name for name in required}
@@ -383,7 +383,7 @@ def _decoded(chunk: pa.DictionaryArray) -> pa.Array:
 
 
 def _decoded_type(type: pa.DictionaryType) -> pa.DataType:
-    """Arrow cannot pick values out of views, which some libraries keep their words in."""
+    """Arrow cannot take values from string views, which some libraries use in dictionaries."""
     import pyarrow as pa
 
     return pa.string() if pa.types.is_string_view(type.value_type) else type.value_type

@@ -1,4 +1,4 @@
-"""What reading a source gives: typed rows of one table with the place of each, and records that were refused."""
+"""What reading a source gives: typed rows of one table with the line of each, and refused records."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 ENCODING_HINT = "pass the file's encoding, for example --encoding latin-1"
 MAX_RECORD_SHOWN = 2_000
-"""Characters of a refused record that are kept in a report."""
+"""How many characters of a refused record a report keeps."""
 
 
 DELETE_FLAG = "_delete"
-"""The column, or the member of a record, that says whether the entity is to go."""
+"""The column, or the member of a record, that says whether the entity is to be deleted."""
 DELETE_FLAG_HINT = f"'{DELETE_FLAG}' is for the modes merge and patch"
 
 
 @dataclass(frozen=True)
 class RecordForm:
-    """What the records of a source are: whole entities, parts of them (columns that are left out stay as they are), or
-    names of entities alone. `has_flag`: a record may say by DELETE_FLAG that it only names an entity, which is to go."""
+    """What the records of a source are: whole entities, parts of them (columns that are left out stay as they are), or only names
+    of entities. `has_flag`: a record may say by DELETE_FLAG that it only names an entity to be deleted."""
 
     kind: Literal["whole", "partial", "name"]
     has_flag: bool = False
@@ -36,11 +36,11 @@ WHOLE = RecordForm("whole")
 
 @dataclass(frozen=True)
 class TypedRows:
-    """Rows of one table. `lines` has the line (or row number) of each in its source; `explicit_ids`: how many ids
-    the source gave itself.
+    """Rows of one table. `lines` has the line (or row number) of each in its source; `explicit_ids`: how many ids the source
+    gave.
 
-    Nulls may stand in required columns: that is a rule of the data, checked with the other rules. `has_value`: for every column
-    but the id, which rows have a value (or a null) of their own there; None: all rows everywhere.
+    Required columns may have nulls: that is a rule of the data, checked with the other rules. `has_value`: for every column but
+    the id, which rows give a value (or a null) there; None if all rows do, everywhere.
     """
 
     key: str
@@ -52,7 +52,7 @@ class TypedRows:
 
 @dataclass(frozen=True)
 class NamedRows:
-    """Entities of one table that are to go, by their ids."""
+    """Entities of one table that are to be deleted, by id."""
 
     key: str
     ids: pa.StringArray
@@ -81,7 +81,7 @@ class Reject:
 
 
 def open_schema(entity: EntityType) -> pa.Schema:
-    """The table's schema with every column nullable: what rows have before their rules are checked."""
+    """The table's schema with every column nullable: rows have it before their rules are checked."""
     import pyarrow as pa
 
     return pa.schema([field.with_nullable(True) for field in arrow_schema(entity)])
