@@ -10,7 +10,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "omnigraph"
-_PRIVATE_WORDS = {"told", "given", "better", "one", "found", "each", "beside", "in_a_hurry", "thing", "stuff"}
+_PRIVATE_WORDS = {
+    "told",
+    "given",
+    "made",
+    "said",
+    "better",
+    "one",
+    "found",
+    "each",
+    "beside",
+    "in_a_hurry",
+    "thing",
+    "stuff",
+}
 """They say how a value came about, not what it is."""
 
 

@@ -244,14 +244,14 @@ class InputError(OmnigraphError):
             "type": self.type_name,
             "property": self.property,
             "id": self.entity_id,
-            "value": None if self.value is None else _said(self.value),
+            "value": None if self.value is None else _shown_value(self.value),
             "file": self.file,
             "line": self.line,
         }
         return {name: value for name, value in named.items() if value is not None}
 
 
-def _said(value: object) -> str:
+def _shown_value(value: object) -> str:
     """A value as text, or its type if it cannot be converted."""
     try:
         return printable(str(value))

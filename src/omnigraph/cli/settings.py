@@ -116,8 +116,8 @@ class Settings:
         graphs = read_applied(root_of(self.config.clusters.get(name_or_place, name_or_place))).graphs
         id = self.graph or default_graph or (next(iter(graphs)) if len(graphs) == 1 else None)
         if id is None or id not in graphs:
-            said = "no graph of the cluster was named" if id is None else f"the cluster has no graph '{id}'"
-            raise UsageError(said, hint=f"--graph ID; its graphs: {', '.join(sorted(graphs))}")
+            message = "no graph of the cluster was named" if id is None else f"the cluster has no graph '{id}'"
+            raise UsageError(message, hint=f"--graph ID; its graphs: {', '.join(sorted(graphs))}")
         graph = graphs[id]
         return StorageTarget(graph.uri, None if graph.policy is None else policy_of(graph.policy, id))
 

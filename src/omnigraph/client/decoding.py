@@ -54,8 +54,8 @@ def optional_commit(value: Json | None) -> Commit | None:
 
 def receipt(value: Json, *, repeated: bool) -> Receipt:
     types = {key: TypeCounts(**counts) for key, counts in value["types"].items()}
-    made = optional_commit(value["commit"])
-    return Receipt(value["branch"], made, types, value["actor_id"], value["query_name"], repeated)
+    commit = optional_commit(value["commit"])
+    return Receipt(value["branch"], commit, types, value["actor_id"], value["query_name"], repeated)
 
 
 def load_receipt(value: Json, *, repeated: bool) -> LoadReceipt:

@@ -93,8 +93,8 @@ def error_of(status: int, data: bytes, headers: Mapping[str, str]) -> OmnigraphE
 
 def _foreign(status: int) -> OmnigraphError:
     kind = _BY_STATUS.get(status)
-    said = f"the server answered with status {status}"
-    return ServerUnavailable(said) if kind is None else _made(kind, said, None)
+    message = f"the server answered with status {status}"
+    return ServerUnavailable(message) if kind is None else _error_of(kind, message, None)
 
 
 def _rebuilt(status: int, body: Mapping[str, Any]) -> OmnigraphError:
@@ -102,14 +102,14 @@ def _rebuilt(status: int, body: Mapping[str, Any]) -> OmnigraphError:
     kind = next((known for known in _kinds() if known.code == problem.get("code")), None) or _BY_STATUS.get(status)
     if kind is None or kind is OmnigraphError:
         return ServerUnavailable(f"the server failed: {body['error']}")
-    error = _made(kind, body["error"], problem.get("hint"))
+    error = _error_of(kind, body["error"], problem.get("hint"))
     details = _details(body, problem)
     for name, value in _attributes(kind, details).items():
         setattr(error, name, value)
     return error
 
 
-def _made(kind: type[OmnigraphError], message: str, hint: str | None) -> OmnigraphError:
+def _error_of(kind: type[OmnigraphError], message: str, hint: str | None) -> OmnigraphError:
     """An error of this class, whatever its constructor takes."""
     error = kind.__new__(kind, message)
     OmnigraphError.__init__(error, message, hint=hint)

@@ -126,9 +126,9 @@ class RemoteReadMethods:
                     raise
                 return versions
             for version in page["versions"]:
-                made = decoding.commit(version["commit"])
-                value = None if version["op"] == "delete" else self._entity(page, version, made.id)
-                versions.append(EntityVersion(made, value))
+                commit = decoding.commit(version["commit"])
+                value = None if version["op"] == "delete" else self._entity(page, version, commit.id)
+                versions.append(EntityVersion(commit, value))
             token = page.get("next_page_token")
             if token is None:
                 return versions

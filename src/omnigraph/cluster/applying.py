@@ -75,10 +75,10 @@ def apply(
 ) -> Applying:
     """Do what the plan says, except operations that are blocked. ClusterConflict if another apply is running."""
     with locked(config, books or ledger_store(config), "apply", actor, clock) as held:
-        made = plan(config, _with_removals_finished(held, held.read()))
-        if made.converged and made.ledger.is_there:
-            return Applying(made.ledger, ())
-        work = _Apply(made, held, actor)
+        planned = plan(config, _with_removals_finished(held, held.read()))
+        if planned.converged and planned.ledger.is_there:
+            return Applying(planned.ledger, ())
+        work = _Apply(planned, held, actor)
         work.run()
         ledger = _with_removals_finished(held, work.published(clock))
         return Applying(ledger, tuple(work.done), tuple(work.errors))
@@ -98,11 +98,11 @@ def _with_removals_finished(books: LedgerStore, ledger: Ledger) -> Ledger:
 class _Apply:
     """A running apply. What was done is recorded in `resources`, which the ledger gets in the end."""
 
-    def __init__(self, made: Plan, books: LedgerStore, actor: str | None) -> None:
-        self.config, self.ledger, self.books, self.actor = made.config, made.ledger, books, actor
-        self.operations = made.operations
-        self.resources: dict[str, Record] = dict(made.ledger.resources)
-        self.recoveries: list[Record] = list(made.ledger.recoveries)
+    def __init__(self, planned: Plan, books: LedgerStore, actor: str | None) -> None:
+        self.config, self.ledger, self.books, self.actor = planned.config, planned.ledger, books, actor
+        self.operations = planned.operations
+        self.resources: dict[str, Record] = dict(planned.ledger.resources)
+        self.recoveries: list[Record] = list(planned.ledger.recoveries)
         self.done: list[Operation] = []
         self.errors: list[str] = []
         self.failed: set[str] = set()

@@ -16,8 +16,8 @@ def approve(
 ) -> tuple[Ledger, Record]:
     """Let the next apply remove a graph. Any change of the folder, or of what was applied, makes the approval stale."""
     with locked(config, books or ledger_store(config), "approve", actor, clock) as held:
-        made = plan(config, held.read())
-        operation = next((planned for planned in made.operations if planned.address == address), None)
+        current_plan = plan(config, held.read())
+        operation = next((planned for planned in current_plan.operations if planned.address == address), None)
         if operation is None or operation.approval is None:
             raise ClusterConflict(
                 "approval_not_required",
@@ -25,5 +25,5 @@ def approve(
                 hint="'omnigraph cluster plan' shows what does",
             )
         record = {"address": address, "digest": operation.approval, "actor": actor, "at": clock().isoformat()}
-        others = tuple(approval for approval in made.ledger.approvals if approval["address"] != address)
-        return held.publish(replace(made.ledger, approvals=(*others, record))), record
+        others = tuple(approval for approval in current_plan.ledger.approvals if approval["address"] != address)
+        return held.publish(replace(current_plan.ledger, approvals=(*others, record))), record

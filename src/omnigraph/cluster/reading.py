@@ -56,8 +56,8 @@ class ConfigReader:
             elif key in STREAMING:
                 self.diagnostics.add("removed_streaming_declaration", f"'{key}' is not supported", value)
             else:
-                said = f"{what} has no member '{key}'; its members: {', '.join(names)}"
-                self.diagnostics.add("invalid_cluster_yaml", said, value)
+                message = f"{what} has no member '{key}'; its members: {', '.join(names)}"
+                self.diagnostics.add("invalid_cluster_yaml", message, value)
 
     def mapping(self, node: Node | None, what: str) -> dict[str, Node]:
         if node is None or node.value is None:
@@ -132,13 +132,13 @@ class ConfigReader:
                 self.text(value, f"'{member}' of {what}", provider, "invalid_embedding_provider")
             kind, api_key = members.get("kind"), members.get("api_key")
             if kind is None or kind.value not in _KINDS:
-                said = f"'kind' of {what} must be one of {', '.join(_KINDS)}"
-                self.diagnostics.add("invalid_embedding_provider", said, kind or provider)
+                message = f"'kind' of {what} must be one of {', '.join(_KINDS)}"
+                self.diagnostics.add("invalid_embedding_provider", message, kind or provider)
             elif api_key is None and kind.value in ("openai", "gemini"):
                 self.diagnostics.add("embedding_api_key_required", f"{what} needs 'api_key: ${{VARIABLE}}'", provider)
             if api_key is not None and not _SECRET.fullmatch(str(api_key.value)):
-                said = f"'api_key' of {what} must name a variable of the environment, as ${{VARIABLE}}"
-                self.diagnostics.add("invalid_embedding_provider", said, api_key)
+                message = f"'api_key' of {what} must name a variable of the environment, as ${{VARIABLE}}"
+                self.diagnostics.add("invalid_embedding_provider", message, api_key)
             providers[name] = {member: value.plain() for member, value in members.items()}
         return providers
 
@@ -147,8 +147,10 @@ class ConfigReader:
         for id, graph in self.mapping(node, "'graphs'").items():
             what = f"graph '{id}'"
             if not ID.fullmatch(id) or id in RESERVED_IDS:
-                said = f"'{id}' is not an id of a graph: 1 to 64 letters, digits and hyphens, not policies or cluster"
-                self.diagnostics.add("invalid_resource_id", said, graph)
+                message = (
+                    f"'{id}' is not an id of a graph: 1 to 64 letters, digits and hyphens, not policies or cluster"
+                )
+                self.diagnostics.add("invalid_resource_id", message, graph)
             parts = self.mapping(graph, what)
             self.known(graph, ("schema", "queries", "embedding_provider", "external_blobs", "uri"), what)
             queries, named = self.queries(parts.get("queries"), what)
@@ -157,8 +159,8 @@ class ConfigReader:
             if provider is not None:
                 settings["embedding_provider"] = provider.plain()
                 if provider.value not in providers:
-                    said = f"{what} names embedding provider '{provider.value}', which is not declared"
-                    self.diagnostics.add("embedding_provider_profile_missing", said, provider)
+                    message = f"{what} names embedding provider '{provider.value}', which is not declared"
+                    self.diagnostics.add("embedding_provider_profile_missing", message, provider)
             if "external_blobs" in parts:
                 settings["external_blobs"] = self.external_blobs(parts["external_blobs"], what)
             uri = parts.get("uri")
@@ -223,8 +225,8 @@ class ConfigReader:
             scopes = self.applies_to(parts.get("applies_to"), what, policy, graphs)
             for scope in scopes:
                 if scope in bound:
-                    said = f"{what} and policy '{bound[scope]}' both apply to '{scope}'; one policy for each"
-                    self.diagnostics.add("duplicate_policy_binding", said, policy)
+                    message = f"{what} and policy '{bound[scope]}' both apply to '{scope}'; one policy for each"
+                    self.diagnostics.add("duplicate_policy_binding", message, policy)
                 bound[scope] = name
             policies[name] = {
                 "file": self.file(parts.get("file"), f"'file' of {what}", policy),
@@ -238,8 +240,8 @@ class ConfigReader:
             return ()
         scopes = tuple(self.text(item, f"'applies_to' of {what}", item) for item in node.items())
         if "cluster" in scopes and len(scopes) > 1:
-            said = f"{what} applies to the cluster and to graphs; write two policies"
-            self.diagnostics.add("policy_mixed_binding_kinds", said, node)
+            message = f"{what} applies to the cluster and to graphs; write two policies"
+            self.diagnostics.add("policy_mixed_binding_kinds", message, node)
         for scope, item in zip(scopes, node.items(), strict=True):
             if scope != "cluster" and scope not in graphs:
                 self.diagnostics.add(

@@ -40,19 +40,19 @@ class Embedder:
         import numpy as np
 
         distinct = list(dict.fromkeys(texts))
-        made = np.empty((len(distinct), dimension), np.float32)
-        missing = self._recall(distinct, made, dimension, purpose)
+        matrix = np.empty((len(distinct), dimension), np.float32)
+        missing = self._recall(distinct, matrix, dimension, purpose)
         for batch in _batches(missing, distinct, self.provider.max_texts):
             asked = [distinct[place] for place in batch]
             vectors = self._of_length_one(self.provider.embed(asked, dimension, purpose, deadline), asked)
-            made[batch] = vectors
+            matrix[batch] = vectors
             self._remember(asked, vectors, dimension, purpose)
         if len(distinct) == len(texts):
-            return made
+            return matrix
         places = {text: place for place, text in enumerate(distinct)}
-        return made[[places[text] for text in texts]]
+        return matrix[[places[text] for text in texts]]
 
-    def _recall(self, texts: Sequence[str], made: np.ndarray, dimension: int, purpose: Purpose) -> list[int]:
+    def _recall(self, texts: Sequence[str], matrix: np.ndarray, dimension: int, purpose: Purpose) -> list[int]:
         """Fill in cached vectors; returns the positions of the rest."""
         if self.provider.is_local:
             return list(range(len(texts)))
@@ -62,7 +62,7 @@ class Embedder:
             if vector is None:
                 missing.append(place)
             else:
-                made[place] = vector
+                matrix[place] = vector
         return missing
 
     def _remember(self, texts: Sequence[str], vectors: np.ndarray, dimension: int, purpose: Purpose) -> None:

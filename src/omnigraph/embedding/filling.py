@@ -90,8 +90,8 @@ class Filling:
             missing = rows.column(vector.property).is_null().to_pylist()
             places = [place for place, text in enumerate(texts) if missing[place] and is_text(text)]
             if places:
-                made = self.embedded(vector, [texts[place] for place in places])
-                column = with_vectors(rows.column(vector.property), places, made)
+                vectors = self.embedded(vector, [texts[place] for place in places])
+                column = with_vectors(rows.column(vector.property), places, vectors)
                 index = rows.schema.get_field_index(vector.property)
                 rows = rows.set_column(index, rows.schema.field(index), column)
         return rows
@@ -102,8 +102,8 @@ def _named(vector: TextVector) -> Iterator[None]:
     try:
         yield
     except EmbeddingRefused as refused:
-        said = f"{vector.owner}.{vector.property}: {refused.message}"
-        raise EmbeddingRefused(said, hint=refused.hint) from refused.__cause__
+        message = f"{vector.owner}.{vector.property}: {refused.message}"
+        raise EmbeddingRefused(message, hint=refused.hint) from refused.__cause__
 
 
 def with_vectors(column: pa.ChunkedArray, places: Sequence[int], vectors: np.ndarray) -> pa.Array:

@@ -29,7 +29,7 @@ MAX_WAIT_S = 60.0
 """How long one batch may take, including retries."""
 MAX_RETRIES = 4
 INITIAL_BACKOFF_S = 0.2
-MAX_SAID = 300
+MAX_REASON_LENGTH = 300
 """How many characters of a provider's own message an error repeats."""
 CHUNK_BYTES = 1 << 16
 _RETRIED = frozenset([408, 409, 425, 429, 500, 502, 503, 504])
@@ -72,8 +72,8 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 class _Interrupted(Exception):
     """An attempt that failed and may be repeated; `wait_s` is the wait that the provider asks for."""
 
-    def __init__(self, said: str, wait_s: float | None = None) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, wait_s: float | None = None) -> None:
+        super().__init__(message)
         self.wait_s = wait_s
 
 
@@ -118,8 +118,8 @@ class JsonRequests:
 
     def _unavailable(self, interrupted: _Interrupted, tried: int, wait_s: float, key: str | None) -> Exception:
         asked = f" and asks to wait {wait_s:.0f} s" if interrupted.wait_s is not None else ""
-        said = f"{self.provider} did not embed: {interrupted}{asked} (tried {tried + 1} times)"
-        return EmbeddingUnavailable(_without(said, key), hint="try again later; what was embedded before is kept")
+        message = f"{self.provider} did not embed: {interrupted}{asked} (tried {tried + 1} times)"
+        return EmbeddingUnavailable(_without(message, key), hint="try again later; what was embedded before is kept")
 
     def _posted(
         self, path: str, body: Mapping[str, Any], max_bytes: int, key: str | None, end: float, deadline: Deadline
@@ -178,20 +178,20 @@ class JsonRequests:
         return b"".join(pieces)
 
     def _refused(self, refusal: urllib.error.HTTPError, key: str | None) -> Exception:
-        said = f"status {refusal.code}"
+        message = f"status {refusal.code}"
         try:
             reason = _message(json.loads(refusal.read(CHUNK_BYTES)))
         except (ValueError, RecursionError, OSError, http.client.HTTPException):
             reason = ""
-        said += f": {reason[:MAX_SAID]}" if reason else ""
+        message += f": {reason[:MAX_REASON_LENGTH]}" if reason else ""
         if refusal.code in _RETRIED:
-            return _Interrupted(said, self._asked_wait(refusal.headers.get("Retry-After")))
+            return _Interrupted(message, self._asked_wait(refusal.headers.get("Retry-After")))
         hint = "see the provider's message, and check the model in the schema and the texts in the data"
         if refusal.code in (401, 403):
             hint = f"set {self.key_variables[0]} to a key that the provider accepts"
         elif refusal.code == 404:
             hint = "check the model of @embed (or OMNIGRAPH_EMBED_MODEL) and OMNIGRAPH_EMBED_BASE_URL"
-        return EmbeddingRefused(_without(f"{self.provider} refused to embed: {said}", key), hint=hint)
+        return EmbeddingRefused(_without(f"{self.provider} refused to embed: {message}", key), hint=hint)
 
     def _asked_wait(self, header: str | None) -> float | None:
         """Retry-After: seconds, or a date."""

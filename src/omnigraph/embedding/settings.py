@@ -141,9 +141,9 @@ class EmbeddingSettings:
 
     def _refuse(self, kind: str, declared: str | None, chosen: str) -> None:
         where = f"{PROVIDER} is {kind}" if self.model is None else f"{MODEL_NAME} is {self.model}"
-        said = "no model" if declared is None else declared
+        model = "no model" if declared is None else declared
         raise EmbeddingRefused(
-            f"the schema embeds with {said}, and {where}: their vectors do not compare",
+            f"the schema embeds with {model}, and {where}: their vectors do not compare",
             hint=f"unset {PROVIDER} and {MODEL_NAME}, or change the model in @embed and run 'omnigraph embed --all'",
         )
 

@@ -113,8 +113,8 @@ def check_text(name: str, text: str, *, is_path: bool = False) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        said = f"{_shown(name)} cannot be encoded in UTF-8: character {error.start + 1} is half of a surrogate pair"
-        raise UsageError(said) from None
+        message = f"{_shown(name)} cannot be encoded in UTF-8: character {error.start + 1} is half of a surrogate pair"
+        raise UsageError(message) from None
     if is_path and "\0" in text:
         raise UsageError(f"{_shown(name)} contains a NUL character")
     return text

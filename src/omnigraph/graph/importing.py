@@ -89,7 +89,7 @@ def import_data(
     inferred = infer_schema(paths, key=key, sample=sample, storage_options=storage_options)
     if dry_run:
         return Imported(inferred, None, None)
-    graph = _made(str(uri), inferred, actor, storage_options, durability)
+    graph = _new_or_empty(str(uri), inferred, actor, storage_options, durability)
     try:
         receipt = graph.load(
             _listed(paths),
@@ -111,7 +111,7 @@ def import_data(
     return Imported(inferred, graph, receipt)
 
 
-def _made(
+def _new_or_empty(
     uri: str,
     inferred: InferredSchema,
     actor: str | None,

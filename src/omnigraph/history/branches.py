@@ -52,11 +52,11 @@ class Branches:
         """
         prepared_at = self.chain.clock()
         protected = self.protection(source)
-        made = self.open(self.opening(name, source, self.new_id()), prepared_at=prepared_at)
+        entry = self.open(self.opening(name, source, self.new_id()), prepared_at=prepared_at)
         if protected is not None or self.chain.clock() - prepared_at >= PROBE_WINDOW_S:
             with self._taken_back(name):
                 self.check_protected(source, protected or frozenset())
-        return made
+        return entry
 
     def protection(self, source: Entry) -> frozenset[str] | None:
         """What keeps the state of an entry: None when it is a head, which cleanup does not touch for a while; otherwise the ids

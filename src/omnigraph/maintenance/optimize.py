@@ -273,15 +273,15 @@ def _do(repository: Repository, view: View, work: _TableWork, workers: Workers) 
         again = _planned_for(view.entity(work.key), table, work.rewrites, work.purge)
         work = replace(again, table=work.table, inline=work.inline)
     at_hand = IN_PROCESS if table.rows < IN_PROCESS_ROWS else workers
-    made: Rewrite | None = None
+    rewrite: Rewrite | None = None
     staged: Staged | None = None
     files: tuple[str, ...] = settled.files if settled else ()
     if work.groups:
         place = TablePlace.of(tables, table)
         tasks = [_GroupTask(place, group.fragments, work.cluster_by) for group in work.groups]
         written = at_hand.map("compact", _write_group, tasks)
-        made = rewritten(table, work.groups, written, work.cluster_by)
-        staged = tables.stage_rewrite(made)
+        rewrite = rewritten(table, work.groups, written, work.cluster_by)
+        staged = tables.stage_rewrite(rewrite)
         files = (*files, *staged.files)
         table = tables.open(staged.path, staged.version, layout=table.layout)
     reach(Failpoint.OPTIMIZE_AFTER_REWRITE)
@@ -295,8 +295,8 @@ def _do(repository: Repository, view: View, work: _TableWork, workers: Workers) 
     if version is None:
         return None
     files = (*files, *(indexed.files if indexed else ()))
-    lost = None if made is None else tables.lost_rows(made, version)
-    return _Done(work, made, lost, tuple(plans), tuple(built), unneeded, table, version, files)
+    lost = None if rewrite is None else tables.lost_rows(rewrite, version)
+    return _Done(work, rewrite, lost, tuple(plans), tuple(built), unneeded, table, version, files)
 
 
 def _built(repository: Repository, table: Table, plans: Sequence[SegmentPlan], workers: Workers) -> list[Any]:

@@ -305,7 +305,7 @@ class _Transfer:
         """Create the branch in the target as the source has it: the same incarnation, at the same commit."""
         source, target = self.source.history, self.target
         start = incarnation_start(self.ours.incarnation)[1]
-        made = source.chain.read(self.branch, start)
+        entry = source.chain.read(self.branch, start)
         free = start if head.entry is None else head.entry.position + 1
         if free != start:
             raise NotFastForward(
@@ -313,10 +313,10 @@ class _Transfer:
                 hint="push it under another name: omnigraph branch create NAME " + self.branch,
             )
         target.tags.check_no_tag(self.branch)
-        local = target.revisions.entry(self._there(made.before.commit.ref).id)
+        local = target.revisions.entry(self._there(entry.before.commit.ref).id)
         if start and head.entry is None:
             target.store.put(watermark_key(self.branch, start), seal({"floor": start}))
-        opening = target.branches.opening_at(self.branch, local, made.id, start)
+        opening = target.branches.opening_at(self.branch, local, entry.id, start)
         target.chain.append(opening, prepared_at=head.seen_at)
         return target.publisher.newest_head(self.branch)
 
@@ -325,15 +325,15 @@ class _Transfer:
         ids = {commit.commit.id for commit in commits}
         if not ids:
             return (), Copied()
-        made = []
+        entries = []
         for name, ref in self.source.history.tags.list().items():
             if ref.id in ids:
                 try:
                     self.target.tags.create(name, self._there(ref).ref)
                 except AlreadyExists:
                     continue
-                made.append(name)
-        return tuple(made), Copied(len(made))
+                entries.append(name)
+        return tuple(entries), Copied(len(entries))
 
 
 def _fitting(commits: Sequence[_Travelling]) -> Iterator[_Travelling]:

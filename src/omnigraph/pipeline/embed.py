@@ -173,14 +173,14 @@ class _Job:
 
     def _commit(self, node: NodeType, ids: Sequence[str], wanted: Ids) -> Commit | None:
         """These rows with their vectors, as one commit; None when nothing of them is left to do."""
-        made: dict[tuple[str, str], np.ndarray] = {}
+        by_text: dict[tuple[str, str], np.ndarray] = {}
         failure: EmbeddingRefused | EmbeddingUnavailable | None = None
         for _ in range(MAX_ATTEMPTS):
             entry, view = self.repository.head(self.branch)
             rows, missing = self._texts_of(view, node, ids, wanted)
             if failure is None:
-                failure = self._embed(node, missing, made)
-            filled = _filled(node, rows, missing, made)
+                failure = self._embed(node, missing, by_text)
+            filled = _filled(node, rows, missing, by_text)
             commit = None
             if filled is not None:
                 try:
@@ -219,18 +219,18 @@ class _Job:
         self,
         node: NodeType,
         missing: dict[TextVector, dict[int, str]],
-        made: dict[tuple[str, str], np.ndarray],
+        by_text: dict[tuple[str, str], np.ndarray],
     ) -> EmbeddingRefused | EmbeddingUnavailable | None:
         """Make what is not made yet; what the provider says when it fails, with what it made before kept."""
         for vector, texts in missing.items():
-            rest = [text for text in dict.fromkeys(texts.values()) if (vector.property, text) not in made]
+            rest = [text for text in dict.fromkeys(texts.values()) if (vector.property, text) not in by_text]
             for start in range(0, len(rest), ROWS_AT_ONCE):
                 batch = rest[start : start + ROWS_AT_ONCE]
                 try:
                     vectors = self.filling.embedded(vector, batch)
                 except (EmbeddingRefused, EmbeddingUnavailable) as failure:
                     return failure
-                made.update(((vector.property, text), row) for text, row in zip(batch, vectors, strict=True))
+                by_text.update(((vector.property, text), row) for text, row in zip(batch, vectors, strict=True))
                 self._done += len(batch)
                 seconds = time.monotonic() - self._started
                 stage = f"embed {node.name}"
@@ -255,17 +255,17 @@ def _filled(
     node: NodeType,
     rows: pa.Table | None,
     missing: dict[TextVector, dict[int, str]],
-    made: dict[tuple[str, str], np.ndarray],
+    by_text: dict[tuple[str, str], np.ndarray],
 ) -> pa.Table | None:
     """The rows that get a vector, with it."""
     import numpy as np
 
     changed: set[int] = set()
     for vector, texts in missing.items():
-        places = [place for place, text in texts.items() if (vector.property, text) in made]
+        places = [place for place, text in texts.items() if (vector.property, text) in by_text]
         if rows is None or not places:
             continue
-        vectors = np.array([made[vector.property, texts[place]] for place in places])
+        vectors = np.array([by_text[vector.property, texts[place]] for place in places])
         index = rows.schema.get_field_index(vector.property)
         column = with_vectors(rows.column(vector.property), places, vectors)
         rows = rows.set_column(index, rows.schema.field(index), column)

@@ -78,13 +78,13 @@ def choose_engine(engine: Engine, graph: str, input_bytes: int, session: SparkSe
         return EngineChoice("local", "the graph is in memory")
     if "SPARK_REMOTE" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ:
         return EngineChoice("spark", "this program runs with Spark")
-    said = f"{amount_of(input_bytes)} of input"
+    amount = f"{amount_of(input_bytes)} of input"
     limit = amount_of(MAX_IN_PROCESS_BYTES)
     if input_bytes <= MAX_IN_PROCESS_BYTES:
-        return EngineChoice("local", f"{said}; Spark from {limit} on")
+        return EngineChoice("local", f"{amount}; Spark from {limit} on")
     if importlib.util.find_spec("pyspark") is None:
-        return EngineChoice("local", f"{said}; Spark, which is for more than {limit}, is not installed")
-    return EngineChoice("spark", f"{said}, more than {limit}")
+        return EngineChoice("local", f"{amount}; Spark, which is for more than {limit}, is not installed")
+    return EngineChoice("spark", f"{amount}, more than {limit}")
 
 
 def engine_with_reader(engine: Engine, format: str) -> EngineChoice:

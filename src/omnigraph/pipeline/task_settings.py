@@ -71,8 +71,8 @@ AS_FOUND_GOOD = TaskSettings()
 
 def settings_of_session(session: SparkSession, conf: Mapping[str, str]) -> TaskSettings:
     """What was given to the load, and otherwise what the session says."""
-    said = {name: value for name in NAMES if (value := session.conf.get(name, None)) is not None}
-    return TaskSettings.of({**said, **conf})
+    settings = {name: value for name in NAMES if (value := session.conf.get(name, None)) is not None}
+    return TaskSettings.of({**settings, **conf})
 
 
 def _amount(conf: Mapping[str, str], name: str) -> int | None:

@@ -113,10 +113,10 @@ class CsvReader:
             )
         except pa.ArrowInvalid as error:
             line = self._number + self._newlines
-            said = f"not valid CSV: {error}"
+            message = f"not valid CSV: {error}"
             if "straddl" in str(error):
-                said = f"a row is longer than {BLOCK_BYTES // 2**20} MiB, or a quote is not closed"
-            raise UnreadableInput(said, line=line, hint=_QUOTES_HINT) from None
+                message = f"a row is longer than {BLOCK_BYTES // 2**20} MiB, or a quote is not closed"
+            raise UnreadableInput(message, line=line, hint=_QUOTES_HINT) from None
 
     def _skip(self, row: Any) -> str:
         self._skipped[row.number] = (row.actual_columns, row.text)
@@ -210,9 +210,9 @@ def _refuse_single_column(name: str, delimiter: str) -> None:
         )
     for other in DELIMITERS:
         if other != delimiter and other in name:
-            said = DELIMITERS.get(delimiter, repr(delimiter))
+            separator = DELIMITERS.get(delimiter, repr(delimiter))
             raise UnreadableInput(
-                f"the columns are separated by {DELIMITERS[other]}, not by {said}",
+                f"the columns are separated by {DELIMITERS[other]}, not by {separator}",
                 line=1,
                 hint=f"pass --delimiter {_IN_A_SHELL.get(other, other)}",
             )

@@ -31,8 +31,8 @@ def id_column(
         return derived, count
     if count == len(explicit):
         return explicit, count
-    made = fresh.for_rows(lines)
-    return (pc.coalesce(explicit, made) if count else made), count
+    fresh_ids = fresh.for_rows(lines)
+    return (pc.coalesce(explicit, fresh_ids) if count else fresh_ids), count
 
 
 def named_id_column(entity: EntityType, explicit: pa.StringArray, columns: dict[str, Any]) -> pa.StringArray:

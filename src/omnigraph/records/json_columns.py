@@ -57,10 +57,10 @@ class TypeColumns:
             return self._typed(parsed, lines) if self.form.kind == "whole" else self._of_known(parsed, data, lines)
         raise Doubtful
 
-    def _is_of_other_columns(self, said: str) -> bool:
+    def _is_of_other_columns(self, message: str) -> bool:
         """Whether the parser failed for a reason unrelated to how dates are written."""
-        changed = _CHANGED.search(said)
-        return "unexpected field" in said or (changed is not None and changed[1] not in self._date_columns)
+        changed = _CHANGED.search(message)
+        return "unexpected field" in message or (changed is not None and changed[1] not in self._date_columns)
 
     @cached_property
     def _date_columns(self) -> frozenset[str]:

@@ -115,8 +115,8 @@ def _object(line: bytes) -> dict[str, Any]:
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeDecodeError as error:
-        said = f"not valid UTF-8: byte 0x{line[error.start]:02x} at column {error.start + 1}"
-        raise RecordError(said, hint=ENCODING_HINT) from None
+        message = f"not valid UTF-8: byte 0x{line[error.start]:02x} at column {error.start + 1}"
+        raise RecordError(message, hint=ENCODING_HINT) from None
     except UnicodeEncodeError:
         raise RecordError("a text contains half of a surrogate pair") from None
     except json.JSONDecodeError as error:

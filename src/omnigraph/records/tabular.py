@@ -356,16 +356,16 @@ def required_columns(entity: EntityType) -> dict[str, str]:
 
 
 def _wrong_columns(entity: EntityType, unknown: list[str], missing: list[str]) -> UnreadableInput:
-    said = []
+    problems = []
     if unknown:
         shown = ", ".join(f"'{name}'" if name else "one without a name" for name in unknown)
-        said.append(f"unknown column{'s' if len(unknown) > 1 else ''} {shown}")
+        problems.append(f"unknown column{'s' if len(unknown) > 1 else ''} {shown}")
     if missing:
-        said.append(f"missing column{'s' if len(missing) > 1 else ''} " + ", ".join(missing))
+        problems.append(f"missing column{'s' if len(missing) > 1 else ''} " + ", ".join(missing))
     ends = ["from", "to"] if isinstance(entity, EdgeType) else []
     known = ", ".join(["id", *ends, *entity.properties])
     hint = f"{entity.name} has: {known}" + (f"; {DELETE_FLAG_HINT}" if DELETE_FLAG in unknown else "")
-    return UnreadableInput(f"{' and '.join(said)} for {entity.name}", type_name=entity.name, hint=hint)
+    return UnreadableInput(f"{' and '.join(problems)} for {entity.name}", type_name=entity.name, hint=hint)
 
 
 def _plain(column: pa.ChunkedArray) -> pa.Array:

@@ -142,10 +142,10 @@ def _meaning(entity: EntityType) -> tuple[Properties, tuple[Constraint, ...]]:
 
 @lru_cache(maxsize=TYPES_KEPT)
 def _conditions(properties: Properties, constraints: tuple[Constraint, ...]) -> tuple[Condition, ...]:
-    return tuple(_made(properties, constraints))
+    return tuple(_each_condition(properties, constraints))
 
 
-def _made(properties: Properties, constraints: tuple[Constraint, ...]) -> Iterator[Condition]:
+def _each_condition(properties: Properties, constraints: tuple[Constraint, ...]) -> Iterator[Condition]:
     types = dict(properties)
     for name, type in properties:
         if not type.nullable:

@@ -155,7 +155,7 @@ class Application:
         key = call.write_key(str(call.value(route.branch_from) or ""))
         work = partial(self._run, call, handler)
         answer, is_replayed = await call.service.replays.once(str(key), call.digest, work)
-        return replace(answer, headers={**answer.headers, **REPLAYED}, made=None) if is_replayed else answer
+        return replace(answer, headers={**answer.headers, **REPLAYED}, new_commit=None) if is_replayed else answer
 
     async def _run(self, call: RouteCall, handler: Handler) -> HandlerResult:
         if call.route.operation_id not in self._asynchronous:
@@ -301,8 +301,8 @@ class _Exchange:
         route = "-" if self.route is None else self.route.path
         self.service.metrics.answered(route, self.request.method, status, seconds)
         answer, call = self.answer, self.call
-        if answer is not None and answer.made is not None and call is not None:
-            self.service.metrics.committed(call.of_graph.id, answer.made.ref.branch, answer.made.kind)
+        if answer is not None and answer.new_commit is not None and call is not None:
+            self.service.metrics.committed(call.of_graph.id, answer.new_commit.ref.branch, answer.new_commit.kind)
         self._trace(route, status, ended)
         self.log.write(
             "request",

@@ -192,7 +192,7 @@ class HandlerResult:
     """What If-None-Match is compared with; a branch's head is its commit id."""
     rows: int | None = None
     """For the log."""
-    made: Commit | None = None
+    new_commit: Commit | None = None
     """The commit that this request has made, for the metrics."""
 
 

@@ -40,8 +40,8 @@ class ClusterGraphs:
         without_policy = None if tokens is None else OnlyReads
         runtime = Runtime(self.memory)
         allows_adhoc = applied.server.get("mcp", {}).get("adhoc", True)
-        made = partial(_served, without_policy=without_policy, runtime=runtime, allows_adhoc=allows_adhoc)
-        makers = {id: partial(made, graph) for id, graph in applied.graphs.items()}
+        serve = partial(_served, without_policy=without_policy, runtime=runtime, allows_adhoc=allows_adhoc)
+        makers = {id: partial(serve, graph) for id, graph in applied.graphs.items()}
         graphs, set_aside = opened(makers, requires_all=self.requires_all)
         return Served(
             graphs,

@@ -160,9 +160,9 @@ def row_of(error: OmnigraphError) -> Row:
 def error_json(error: OmnigraphError, *, text: str | None = None) -> JsonObject:
     """{error, code?, one member?, problem}."""
     row = row_of(error)
-    said = text or (GENERIC if row.is_generic else error.message)
+    message = text or (GENERIC if row.is_generic else error.message)
     members = {} if row.is_generic else row.members(error)
-    return {"error": said, **present({"code": row.code}), **members, "problem": _problem(error, row)}
+    return {"error": message, **present({"code": row.code}), **members, "problem": _problem(error, row)}
 
 
 def _problem(error: OmnigraphError, row: Row) -> JsonObject:

@@ -229,7 +229,7 @@ class LocalStore(Store):
         sync_first: Sequence[str] = (),
     ) -> None:
         path = self._path(key)
-        temporary, handle, made = self._open_temporary(os.path.dirname(path))
+        temporary, handle, new_entries = self._open_temporary(os.path.dirname(path))
         try:
             try:
                 for chunk in (data,) if isinstance(data, bytes) else data:
@@ -244,7 +244,7 @@ class LocalStore(Store):
                 os.unlink(temporary)
             raise
         if self.durability == "disk":
-            sync_folders(os.path.dirname(path), self.root, made)
+            sync_folders(os.path.dirname(path), self.root, new_entries)
 
     def _create_from_spare(self, path: str, data: bytes, sync_first: Sequence[str]) -> bool:
         """Write a file that was made before, and give it its name. False: there is none, or it cannot have this name."""
@@ -283,15 +283,15 @@ class LocalStore(Store):
 
     def _open_temporary(self, folder: str) -> tuple[str, int, tuple[str, ...]]:
         """A new temporary file in `folder`, and the folders above the root that got a new entry on the way."""
-        made: tuple[str, ...] = ()
+        new_entries: tuple[str, ...] = ()
         for attempt in range(_FOLDER_ATTEMPTS):
             temporary = os.path.join(folder, TEMPORARY_PREFIX + secrets.token_hex(8))
             try:
-                return temporary, os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), made
+                return temporary, os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), new_entries
             except FileNotFoundError:
                 if attempt == _FOLDER_ATTEMPTS - 1:
                     raise
-                made = _parents_to_make(self.root) or made
+                new_entries = _parents_to_make(self.root) or new_entries
                 # Between two of its steps a concurrent delete may take away what makedirs has just found or made.
                 with contextlib.suppress(FileNotFoundError, FileExistsError):
                     os.makedirs(folder, exist_ok=True)

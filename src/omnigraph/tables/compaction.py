@@ -168,26 +168,26 @@ def _highest_fragment_id(table: Table) -> int:
     return max([0, *live, *indexed])
 
 
-def put_on_base(made: Rewrite) -> tuple[Table, list[str]]:
+def put_on_base(rewrite: Rewrite) -> tuple[Table, list[str]]:
     """The base with the new fragments in place of the old ones, and the files that must be durable."""
-    old = [fragment.id for group in made.groups for fragment in group.old]
-    base = growing.grown(made.base)
-    new = load_fragments(base, [text for group in made.groups for text in group.new])
+    old = [fragment.id for group in rewrite.groups for fragment in group.old]
+    base = growing.grown(rewrite.base)
+    new = load_fragments(base, [text for group in rewrite.groups for text in group.new])
     table = _replaced(base, old, new)
-    assert table.rows == made.base.rows, "compaction keeps every row"
+    assert table.rows == rewrite.base.rows, "compaction keeps every row"
     return table, [*data_files(new), version_file(table.version)]
 
 
-def put_on(made: Rewrite, lost: LostRows, head: Table) -> tuple[Table, list[str]] | None:
+def put_on(rewrite: Rewrite, lost: LostRows, head: Table) -> tuple[Table, list[str]] | None:
     """Another version of the table with the new fragments, as far as they still match its rows; and the files that must be
     durable. None if nothing is left to replace."""
-    if _highest_fragment_id(head) >= made.first_id:
+    if _highest_fragment_id(head) >= rewrite.first_id:
         return None
     head = growing.grown(head)
     twins = fragments_by_files(head)
     old: list[int] = []
     new: list[Any] = []
-    for group in made.groups:
+    for group in rewrite.groups:
         addresses = lost.addresses(group, head, twins)
         if addresses is None or len(addresses) > MAX_LOST_SHARE * group.rows:
             continue

@@ -164,8 +164,8 @@ def stage_segments(
 ) -> tuple[Table, list[str]]:
     """One version with these segments and without the unneeded ones (by UUID), and the files that must be durable. An item of
     `built` is None where no segment was needed."""
-    made = [(plan, segment) for plan, segment in zip(plans, built, strict=True) if segment is not None]
-    return _commit(table, made, unneeded)
+    segments = [(plan, segment) for plan, segment in zip(plans, built, strict=True) if segment is not None]
+    return _commit(table, segments, unneeded)
 
 
 def stage_segments_on(
@@ -179,14 +179,14 @@ def stage_segments_on(
     wanted = {fragment for plan in plans for fragment in plan.fragments}
     shared = _described(head, wanted).items() & _described(built_on, wanted).items()
     same = {fragment for fragment, _ in shared}
-    made = [
+    segments = [
         (plan, dataclasses.replace(segment, fragment_ids=same.intersection(segment.fragment_ids)))
         for plan, segment in zip(plans, built, strict=True)
         if segment is not None
         and same.intersection(segment.fragment_ids)
         and list(segment.fields) == _fields(head, plan)
     ]
-    return _commit(head, made, unneeded)
+    return _commit(head, segments, unneeded)
 
 
 def _fields(table: Table, plan: SegmentPlan) -> list[int]:
@@ -248,28 +248,28 @@ def build_segment(table: Table, plan: SegmentPlan) -> Any:
 
 
 def _commit(
-    table: Table, made: Sequence[tuple[SegmentPlan, Any]], unneeded: Collection[str] = ()
+    table: Table, segments: Sequence[tuple[SegmentPlan, Any]], unneeded: Collection[str] = ()
 ) -> tuple[Table, list[str]]:
     """One version that names the new segments and drops those that they replace or that are not needed."""
     from lance import LanceDataset, LanceOperation
 
     live = {fragment.id for fragment in table.fragments}
     covered: dict[str, set[int]] = {}
-    for plan, built in made:
+    for plan, built in segments:
         covered.setdefault(plan.spec.name, set()).update(built.fragment_ids)
     stale = [
         old
         for old in index_segments(table)
         if old.uuid in unneeded or (old.name in covered and live.intersection(old.fragment_ids) <= covered[old.name])
     ]
-    if not (made or stale):
+    if not (segments or stale):
         return table, []
-    new = [dataclasses.replace(built, name=plan.spec.name) for plan, built in made]
+    new = [dataclasses.replace(built, name=plan.spec.name) for plan, built in segments]
     operation = LanceOperation.CreateIndex(new, stale)
     committed = LanceDataset.commit(table.dataset, operation, read_version=table.version, detached=True)
     result = Table(table.path, committed, table.layout)
     reach(Failpoint.TABLE_STAGED_VERSION)
-    files = [f"_indices/{built.uuid}/{file.path}" for _, built in made for file in built.files or []]
+    files = [f"_indices/{built.uuid}/{file.path}" for _, built in segments for file in built.files or []]
     return result, [*files, version_file(result.version)]
 
 

@@ -76,14 +76,14 @@ def arrow_rows(layout: Layout, inline: Inline) -> pa.Table:
 
 def _hold(layout: Layout, columns: tuple[str, ...], changes: Sequence[InlineChange]) -> None:
     """Convert the rows of changes with the same columns together, and cache each change's own slice."""
-    batch = _made(layout, columns, [row for change in changes for row in change.rows])
+    batch = _batch_of(layout, columns, [row for change in changes for row in change.rows])
     start = 0
     for change in changes:
         change.held[layout] = batch.slice(start, len(change.rows))
         start += len(change.rows)
 
 
-def _made(layout: Layout, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
+def _batch_of(layout: Layout, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
     import pyarrow as pa
 
     types = {name: type for column in layout.columns for name, type in column.stored}

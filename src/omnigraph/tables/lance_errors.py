@@ -40,13 +40,13 @@ def translated(path: str) -> Iterator[None]:
 def _translated(path: str, error: OSError | ValueError) -> StorageError:
     words = str(error)
     folded = words.lower()
-    said = words.split(", /", 1)[0].splitlines()[0][:300] if words else type(error).__name__
-    message = f"the table at {path} could not be reached: {said}"
+    reason = words.split(", /", 1)[0].splitlines()[0][:300] if words else type(error).__name__
+    message = f"the table at {path} could not be reached: {reason}"
     if isinstance(error, PermissionError) or any(word in folded for word in _DENIED):
         return StorageDenied(message, key=path, hint="check the credentials and the permissions of the store")
     if any(word in folded for word in _FULL):
-        said = f"the table at {path} could not be written: {said}"
-        return StoragePermanent(said, key=path, hint="free some space on the disk and write again")
+        reason = f"the table at {path} could not be written: {reason}"
+        return StoragePermanent(reason, key=path, hint="free some space on the disk and write again")
     if isinstance(error, TimeoutError | ConnectionError) or any(word in folded for word in _TRANSIENT):
         return StorageTransient(message, key=path, hint="the store did not answer; nothing was published, so try again")
     return StoragePermanent(message, key=path, hint="check that the store is reachable, complete and has space left")

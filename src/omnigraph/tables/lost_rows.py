@@ -65,8 +65,8 @@ class Rewrite:
 class LostRows:
     """For one rewrite, on any head. `staged` is the base with the new fragments, and with their indexes if there are any."""
 
-    def __init__(self, made: Rewrite, staged: Table) -> None:
-        self._base = made.base
+    def __init__(self, rewrite: Rewrite, staged: Table) -> None:
+        self._base = rewrite.base
         self._staged = staged
         self._gone: dict[tuple[Fragment, str | None], Addresses | None] = {}
         """By fragment and its deletions at a head: addresses of its rows in the base that are gone."""

@@ -443,27 +443,27 @@ class Tables:
         with translated(base.path):
             return compaction.rewrite(base, group, cluster_by)
 
-    def stage_rewrite(self, made: Rewrite) -> Staged:
+    def stage_rewrite(self, rewrite: Rewrite) -> Staged:
         """One version with the same rows in the fragments that compaction wrote."""
         from omnigraph.tables import compaction
 
-        with translated(made.base.path):
-            table, files = compaction.put_on_base(made)
-        return self._staged(made.base, table, files)
+        with translated(rewrite.base.path):
+            table, files = compaction.put_on_base(rewrite)
+        return self._staged(rewrite.base, table, files)
 
-    def lost_rows(self, made: Rewrite, staged: Staged) -> LostRows:
+    def lost_rows(self, rewrite: Rewrite, staged: Staged) -> LostRows:
         """Finds the rows that others change while the table is compacted. `staged` has the new fragments, and their indexes if
         there are any."""
         from omnigraph.tables.lost_rows import LostRows
 
-        return LostRows(made, self.open(staged.path, staged.version))
+        return LostRows(rewrite, self.open(staged.path, staged.version))
 
-    def stage_rewrite_on(self, head: Table, made: Rewrite, lost: LostRows) -> Staged | None:
+    def stage_rewrite_on(self, head: Table, rewrite: Rewrite, lost: LostRows) -> Staged | None:
         """Like `stage_rewrite`, on a later version: see `compaction.put_on`. None if nothing is left to replace."""
         from omnigraph.tables import compaction
 
         with translated(head.path):
-            placed = compaction.put_on(made, lost, head)
+            placed = compaction.put_on(rewrite, lost, head)
         return None if placed is None else self._staged(head, *placed)
 
     def stage_segments_on(

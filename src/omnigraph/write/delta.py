@@ -103,8 +103,8 @@ class Delta:
     @cached_property
     def change(self) -> Change:
         """What it does, as far as the choice of checks is concerned."""
-        made = self.fresh | self.strict
-        return Change(bool(made), not made.issuperset(self.ids), bool(self.removed))
+        ids = self.fresh | self.strict
+        return Change(bool(ids), not ids.issuperset(self.ids), bool(self.removed))
 
     @cached_property
     def assigned(self) -> frozenset[str]:

@@ -107,13 +107,13 @@ def inlined(
     """The change of a table that has the delta's rows in the commit; with a fold before it, if there is too much already.
     `room_for`: what comes next to the same table in the same entry, this delta included, by so many `commits`. `crowded`: the
     entry is full."""
-    repository, state, made = view.repository, before, list[Staged]()
+    repository, state, folds = view.repository, before, list[Staged]()
     if state.inline and (crowded or not within.fits(state, room_for or delta, commits)):
         state, staged = folded(repository, delta.key, view.snapshot.schema, state)
-        made.append(staged)
+        folds.append(staged)
         if superseded:
             superseded = opened(repository, delta.key, view.snapshot.schema, state).addresses_of(superseded)
-    return TableChange(delta.key, delta.mode, before, with_delta(view, delta, state, superseded)), made
+    return TableChange(delta.key, delta.mode, before, with_delta(view, delta, state, superseded)), folds
 
 
 def with_delta(view: View, delta: Delta, state: TableState, superseded: Mapping[str, int]) -> TableState:
@@ -140,12 +140,12 @@ def fold_largest(
     if excess <= 0:
         return []
     sizes = {key: state.inline.size for key, state in tables.items() if state is not None and state.inline}
-    made = []
+    folds = []
     for key in sorted(sizes.keys() - changes.keys(), key=lambda key: -sizes[key]):
         if excess <= 0:
             break
         before = view.snapshot.tables[key]
         state, staged = folded(view.repository, key, view.snapshot.schema, before)
-        made.append((TableChange(key, "rewrite", before, replace(state, generation=before.generation + 1)), staged))
+        folds.append((TableChange(key, "rewrite", before, replace(state, generation=before.generation + 1)), staged))
         excess -= sizes[key]
-    return made
+    return folds

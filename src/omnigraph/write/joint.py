@@ -56,8 +56,8 @@ class JointStage:
         return all(member.addresses is not None for member in members.values())
 
     def _planned(self, plan: PublishPlan, staged: Sequence[tuple[TableChange, list[Staged]]]) -> PublishPlan:
-        made = [version for _, versions in staged for version in versions]
-        unsynced = self._repository.tables.unsynced(made) if made else ()
+        all_versions = [version for _, versions in staged for version in versions]
+        unsynced = self._repository.tables.unsynced(all_versions) if all_versions else ()
         return plan.staged(tuple(change for change, _ in staged), unsynced)
 
     def _inline(
@@ -70,19 +70,19 @@ class JointStage:
         states: dict[str, TableState] = {}
         for index, member in members.items():
             for key, delta in member.deltas.items():
-                before, made = states.get(key), list[Staged]()
+                before, versions = states.get(key), list[Staged]()
                 if before is None:
                     stored, all_rows, commits = view.snapshot.tables[key], deltas[key], len(members)
-                    change, made = inlined(
+                    change, versions = inlined(
                         view, delta, stored, {}, within, room_for=all_rows, commits=commits, crowded=crowded
                     )
                 else:
                     change = TableChange(key, delta.mode, before, with_delta(view, delta, before, {}))
                 assert change.state is not None, "a change leaves a table"
                 states[key] = change.state
-                result[index].append((change, made))
+                result[index].append((change, versions))
         first = next(iter(members))
-        result[first] += [(change, [made]) for change, made in fold_largest(view, dict(states), within)]
+        result[first] += [(change, [versions]) for change, versions in fold_largest(view, dict(states), within)]
         return result
 
     def _apart(self, indexes: Iterable[int]) -> Members:

@@ -78,8 +78,8 @@ class Pending:
             ids = self.unembedded.pop(vector.property, set())
             rows = [row for id, row in self.rows.items() if id in ids and is_text(row[vector.source])]
             if rows and filling().fills(vector):
-                made = filling().embedded(vector, [row[vector.source] for row in rows])
-                for row, numbers in zip(rows, made.tolist(), strict=True):
+                vectors = filling().embedded(vector, [row[vector.source] for row in rows])
+                for row, numbers in zip(rows, vectors.tolist(), strict=True):
                     row[vector.property] = numbers
 
     def uncertain(self, ids: Iterable[str]) -> list[str]:

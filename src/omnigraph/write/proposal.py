@@ -88,8 +88,8 @@ class Proposal:
     def _staged(self, plan: PublishPlan, view: View, addresses: Addresses) -> PublishPlan:
         lost = any(change.state is not change.base for change in plan.changes)
         staged = stage_versions(view, self.deltas, addresses, self.fragments, after_lost_race=lost)
-        made = [version for _, versions in staged for version in versions]
-        unsynced = view.repository.tables.unsynced(made) if made else ()
+        all_versions = [version for _, versions in staged for version in versions]
+        unsynced = view.repository.tables.unsynced(all_versions) if all_versions else ()
         return plan.staged(tuple(change for change, _ in staged), unsynced)
 
     def _moved(self, snapshot: Snapshot) -> bool:

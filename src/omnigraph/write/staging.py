@@ -79,7 +79,7 @@ def stage_versions(
     changes = [delta for delta in deltas.values() if not delta.is_empty]
     staged = side_by_side(stage, changes) if fragments else [stage(delta) for delta in changes]
     states = {change.key: change.state for change, _ in staged}
-    return [*staged, *((change, [made]) for change, made in fold_largest(view, states, within))]
+    return [*staged, *((change, [version]) for change, version in fold_largest(view, states, within))]
 
 
 def side_by_side(work: Callable[[Delta], Result], items: Sequence[Delta]) -> list[Result]:

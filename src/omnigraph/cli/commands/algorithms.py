@@ -98,5 +98,5 @@ def register(cli: click.Group) -> None:
             )
             commit = "nothing has changed" if receipt.commit is None else f"commit {receipt.commit.id}"
             steps = counted(result.steps, "step", "steps")
-            said = f"{into} of {counted(receipt.total_entities, 'node', 'nodes')} on {branch}: {commit}"
-            out.done(run_json(address, into, result, receipt), f"{algorithm} ({steps}, {result.engine}): {said}")
+            text = f"{into} of {counted(receipt.total_entities, 'node', 'nodes')} on {branch}: {commit}"
+            out.done(run_json(address, into, result, receipt), f"{algorithm} ({steps}, {result.engine}): {text}")

@@ -221,8 +221,8 @@ def _register_reset(group: click.Group) -> None:
             "stat": [counts_json(count) for count in counts],
             "commit": None if commit is None else commit.id,
         }
-        said = "has that state already" if commit is None else f"is as {revision} is, by commit {commit.id}"
-        out.done(present(value), f"branch {name} {said}")
+        text = "has that state already" if commit is None else f"is as {revision} is, by commit {commit.id}"
+        out.done(present(value), f"branch {name} {text}")
 
 
 def stopped_by_conflicts(out: Output, result: MergeResult, value: object, sentence: str) -> NoReturn:

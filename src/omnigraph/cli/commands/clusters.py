@@ -71,9 +71,9 @@ def _register_reading(cluster: click.Group) -> None:
         from omnigraph.cluster import plan as make
         from omnigraph.cluster import read_config
 
-        made = make(read_config(folder))
-        ending = "nothing to do" if made.converged else f"operations: {len(made.operations)}"
-        out.show(made.to_json(), "\n".join([*_lines(made.operations), ending]))
+        planned = make(read_config(folder))
+        ending = "nothing to do" if planned.converged else f"operations: {len(planned.operations)}"
+        out.show(planned.to_json(), "\n".join([*_lines(planned.operations), ending]))
 
     @command(cluster, "status", graph=False)
     @_folder

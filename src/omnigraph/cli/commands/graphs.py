@@ -175,9 +175,9 @@ def register(cli: click.Group) -> None:
         want_pandas()
         from omnigraph.graph import record_spark_start
 
-        path, made = record_spark_start(lambda step: None if out.quiet else print(f"{step} ...", file=sys.stderr))
-        text = "Spark starts faster from now on" if made else "Spark's start was recorded already"
-        out.done({"path": str(path), "made": made}, f"{text}: {path}")
+        path, is_new = record_spark_start(lambda step: None if out.quiet else print(f"{step} ...", file=sys.stderr))
+        text = "Spark starts faster from now on" if is_new else "Spark's start was recorded already"
+        out.done({"path": str(path), "made": is_new}, f"{text}: {path}")
 
     @command(cli, "version", graph=False)
     def version(settings: Settings, out: Output) -> None:

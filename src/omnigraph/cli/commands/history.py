@@ -127,8 +127,8 @@ def _register_list(group: click.Group) -> click.Command:
             commits = commits_with_merged(graph, starts, limit=limit, before=before, author=author)
         _show_log(out, graph, commits, labels, draw=draw, stat=stat)
 
-    made: click.Command = list_commits
-    return made
+    list_command: click.Command = list_commits
+    return list_command
 
 
 def _drawing(settings: Settings, uri: str | None, draw: bool) -> tuple[Settings, str | None, bool]:
@@ -233,8 +233,8 @@ def _register_show(group: click.Group) -> click.Command:
         text += ["", *stat_lines(changed)] if changed else []
         out.show({**value, "stat": [counts_json(counts) for counts in changed]}, "\n".join(text))
 
-    made: click.Command = show
-    return made
+    show_command: click.Command = show
+    return show_command
 
 
 def _register_changes(group: click.Group) -> None:

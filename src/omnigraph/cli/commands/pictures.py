@@ -61,12 +61,12 @@ def register(cli: click.Group) -> None:
 
         if (type_name is None) != (entity_id is None):
             raise UsageError("a picture of a node needs a type and an id", hint="omnigraph picture Person ada")
-        made = settings.open().picture(type_name, entity_id, hops=hops, limit=limit, revision=revision, as_of=as_of)
+        picture = settings.open().picture(type_name, entity_id, hops=hops, limit=limit, revision=revision, as_of=as_of)
         if target is not None:
-            made.save(target, format=format, force=force)  # type: ignore[arg-type]
-            out.done(picture_json(made) | {"output": target}, f"drew {made.title} to {target}")
+            picture.save(target, format=format, force=force)  # type: ignore[arg-type]
+            out.done(picture_json(picture) | {"output": target}, f"drew {picture.title} to {target}")
             return
         if format == "png" and not out.as_json:
-            made.save("-", format="png")
+            picture.save("-", format="png")
             return
-        out.show(picture_json(made), made.to_text(format or "mermaid").rstrip("\n"))  # type: ignore[arg-type]
+        out.show(picture_json(picture), picture.to_text(format or "mermaid").rstrip("\n"))  # type: ignore[arg-type]

@@ -357,8 +357,8 @@ def _register_mutate(cli: click.Group) -> None:
         with outcome_on_interrupt(graph, branch):
             receipt = _mutated(graph, settings, asked, branch=branch, message=message, if_commit=if_commit, once=once)
         if receipt.repeated and receipt.commit is not None:
-            made = f"changed {branch} before, as commit {receipt.commit.id}; nothing changed"
-            out.done(receipt_json(receipt), made)
+            text = f"changed {branch} before, as commit {receipt.commit.id}; nothing changed"
+            out.done(receipt_json(receipt), text)
             return
         nodes = counted(receipt.affected_nodes, "node", "nodes")
         edges = counted(receipt.affected_edges, "edge", "edges")

@@ -100,9 +100,9 @@ def register(cli: click.Group) -> None:
         """
         from omnigraph.server.tokens import new_token
 
-        made, entry = new_token(actor, expires=_time(expires), note=note)
-        text = f"token (shown once): {made}\nentry of the token file:\n{entry}"
-        out.show({"actor": actor, "token": made, "entry": entry}, text)
+        secret, entry = new_token(actor, expires=_time(expires), note=note)
+        text = f"token (shown once): {secret}\nentry of the token file:\n{entry}"
+        out.show({"actor": actor, "token": secret, "entry": entry}, text)
 
 
 def _time(text: str | None) -> dt.datetime | None:

@@ -57,11 +57,11 @@ def register(cli: click.Group) -> None:
             "types_to_optimize": unoptimized,
         }
         by = f" by {head.actor}" if head.actor else ""
-        said = f": {head.message}" if head.message else ""
+        message = f": {head.message}" if head.message else ""
         named = f" ({', '.join(labels)})" if labels else ""
         lines = {
             "graph": graph.uri,
-            "branch": line(f"{branch} at {head.id}{named}, {head.kind}{by} {age_text(head.at)}{said}"),
+            "branch": line(f"{branch} at {head.id}{named}, {head.kind}{by} {age_text(head.at)}{message}"),
             "moved": _moved(apart),
             "content": f"{_held(nodes, 'node', 'nodes')}; {_held(edges, 'edge', 'edges')}",
             "health": _health(waiting, unoptimized),
@@ -88,9 +88,9 @@ def _held(types: dict[str, int], singular: str, plural: str) -> str:
 
 
 def _health(waiting: int, unoptimized: Sequence[str]) -> str:
-    said = []
+    findings = []
     if waiting:
-        said.append(f"{counted(waiting, 'prepared load waits', 'prepared loads wait')} ('omnigraph recovery list')")
+        findings.append(f"{counted(waiting, 'prepared load waits', 'prepared loads wait')} ('omnigraph recovery list')")
     if unoptimized:
-        said.append(f"'omnigraph optimize' has work in {counted(len(unoptimized), 'table', 'tables')}")
-    return "; ".join(said) or "nothing waits"
+        findings.append(f"'omnigraph optimize' has work in {counted(len(unoptimized), 'table', 'tables')}")
+    return "; ".join(findings) or "nothing waits"

@@ -156,11 +156,11 @@ class Session:
             ),
             _wait_for_write,
         )
-        made = f"commit {receipt.commit.id}" if receipt.commit else "nothing changed, no commit"
+        outcome = f"commit {receipt.commit.id}" if receipt.commit else "nothing changed, no commit"
         nodes = counted(receipt.affected_nodes, "node", "nodes")
         edges = counted(receipt.affected_edges, "edge", "edges")
         took = self.took(time.perf_counter() - started)
-        self.out.done(receipt_json(receipt), f"changed {receipt.branch}: {nodes}, {edges}; {made}{took}")
+        self.out.done(receipt_json(receipt), f"changed {receipt.branch}: {nodes}, {edges}; {outcome}{took}")
 
     def show(self, result: Result | SqlResult, seconds: float) -> None:
         """A result in the mode of the session: on a terminal, as many rows as fit it."""

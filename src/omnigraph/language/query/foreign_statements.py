@@ -47,7 +47,9 @@ def from_cypher(text: str) -> str | None:
     pieces = _CLAUSE.split(text)
     if len(pieces) < 3 or pieces[0].strip():
         return None
-    clauses = [(" ".join(word.lower().split()), said) for word, said in zip(pieces[1::2], pieces[2::2], strict=True)]
+    clauses = [
+        (" ".join(word.lower().split()), content) for word, content in zip(pieces[1::2], pieces[2::2], strict=True)
+    ]
     if clauses[0][0] in ("create", "merge"):
         return _created(clauses[0][1])
     return _read(clauses)
@@ -58,24 +60,24 @@ def _read(clauses: list[tuple[str, str]]) -> str | None:
     variables: list[str] = []
     ends: list[str] = []
     paths: list[str] = []
-    for word, said in clauses:
+    for word, content in clauses:
         if word in ("match", "optional match"):
-            inside = _pattern(said, variables)
+            inside = _pattern(content, variables)
             if inside is None:
                 return None
             paths += re.findall(r"shortest path \$(\w+)", inside)
             written.append(f"optional {{ {inside} }}" if word.startswith("optional") else inside)
         elif word == "where":
-            written.append(_expression(said, variables))
+            written.append(_expression(content, variables))
         elif word.startswith("return"):
-            columns = _expression(said, variables)
+            columns = _expression(content, variables)
             for path in paths:
                 columns = re.sub(rf"\${path}\b(?!\.)", f"${path}.nodes", columns)
             ends.append(f"{word} {{ {columns} }}")
         elif word == "order by":
-            ends.append(f"order {{ {_expression(said, variables)} }}")
-        elif re.match(r"\s*\d+", said):
-            ends.append(f"{'offset' if word == 'skip' else 'limit'} {said.split()[0].rstrip(';')}")
+            ends.append(f"order {{ {_expression(content, variables)} }}")
+        elif re.match(r"\s*\d+", content):
+            ends.append(f"{'offset' if word == 'skip' else 'limit'} {content.split()[0].rstrip(';')}")
     ends.sort(key=lambda end: end.startswith("offset"))
     return " ".join([f"match {{ {'  '.join(written)} }}", *ends])
 
@@ -156,8 +158,8 @@ def _selected(statement: re.Match[str]) -> str:
 
     def owned(text: str) -> str:
         """The text with the variable before every name that is not a word of the language."""
-        said = re.sub(rf"\b{alias}\s*\.\s*", "", text)
-        return _expression(said, [], owner=alias)
+        unqualified = re.sub(rf"\b{alias}\s*\.\s*", "", text)
+        return _expression(unqualified, [], owner=alias)
 
     columns = f"${alias}" if statement["columns"].strip() == "*" else owned(statement["columns"])
     condition = f"  {owned(statement['where'])}" if statement["where"] else ""

@@ -49,8 +49,8 @@ def _statement(before: str, after: str, _word: str) -> str | None:
     begun = re.search(r"(?i)\b(?:optional\s+)?match\s*$", before)
     if begun is not None and after.startswith("("):
         before, after = before[: begun.start()], begun[0] + after
-    said = _until_closed(after) if "{" in before else after
-    body = from_cypher(said) if _CYPHER_START.match(said) else from_sql(said)
+    statement = _until_closed(after) if "{" in before else after
+    body = from_cypher(statement) if _CYPHER_START.match(statement) else from_sql(statement)
     if body is None:
         return None
     return f"write {body}" if "{" in before else f"write query q() {{ {body} }}"

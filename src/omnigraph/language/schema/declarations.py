@@ -45,8 +45,10 @@ class Declared:
 
     def about(self, property_id: int) -> tuple[Values, Mapping[ConstraintGroup, Any]]:
         """Everything that is declared about a property."""
-        said = {group: value for group, value in self.constraints.items() if property_id in _members(group, value)}
-        return self.properties[property_id], said
+        constraints = {
+            group: value for group, value in self.constraints.items() if property_id in _members(group, value)
+        }
+        return self.properties[property_id], constraints
 
 
 def _members(group: ConstraintGroup, value: Any) -> tuple[Member, ...]:
@@ -130,7 +132,9 @@ def to_catalog(
     edges: dict[str, EdgeType] = {}
     for id, type in types.items():
         values, name = type.values, names[id]
-        properties = {str(said["name"]): _property(pid, said, type) for pid, said in type.properties.items()}
+        properties = {
+            str(declared["name"]): _property(pid, declared, type) for pid, declared in type.properties.items()
+        }
         constraints = tuple(_constraints_of(type))
         if type.kind == "interface":
             interfaces[name] = InterfaceType(name, id, properties, values["description"], constraints)

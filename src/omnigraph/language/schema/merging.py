@@ -74,8 +74,8 @@ class SchemaConflict:
     def to_json(self) -> dict[str, object]:
         """{kind, entity, message, ours?, theirs?}, the last two as {text, line}."""
         sides = {"ours": self.ours, "theirs": self.theirs}
-        said = {side: {"text": place.text, "line": place.line} for side, place in sides.items() if place is not None}
-        return {"kind": self.kind, "entity": self.entity, "message": self.message, **said}
+        texts = {side: {"text": place.text, "line": place.line} for side, place in sides.items() if place is not None}
+        return {"kind": self.kind, "entity": self.entity, "message": self.message, **texts}
 
 
 @dataclass(frozen=True)

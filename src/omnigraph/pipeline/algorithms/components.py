@@ -69,20 +69,20 @@ class _Stars:
             if is_large:
                 kept = far > near
                 changed = bool((smallest[kept] != near[kept]).any())
-                made = far[kept], smallest[kept]
+                star = far[kept], smallest[kept]
             else:
                 changed = bool((counts > 1).any())
                 others = far != smallest
-                made = np.concatenate([near[starts], far[others]]), np.concatenate([far[starts], smallest[others]])
+                star = np.concatenate([near[starts], far[others]]), np.concatenate([far[starts], smallest[others]])
             name = f"{folder}/{bucket}"
-            scratch.put(name, src=made[0], dst=made[1])
+            scratch.put(name, src=star[0], dst=star[1])
             return name, changed
 
         stage = "large stars" if is_large else "small stars"
-        made = self._graph.runner.exchange(Exchange(stage, cut, tasks, buckets, join))
+        stars = self._graph.runner.exchange(Exchange(stage, cut, tasks, buckets, join))
         if tasks and not tasks[0].startswith("edges/"):
             scratch.remove(tasks[0].rpartition("/")[0])
-        return [name for name, _ in made], any(changed for _, changed in made)
+        return [name for name, _ in stars], any(changed for _, changed in stars)
 
 
 def _distinct_pairs(near: Array, far: Array, nodes: int) -> Array:

@@ -243,14 +243,14 @@ def _join_near(plan: _Plan, bucket: int, pieces: Iterable[tuple[int, Any]]) -> N
         edges = pa.concat_tables(held[EDGES])
         sources = nodes.filter(pc.equal(nodes.column("type"), plan.source))
         src = _ordinals(edges.column("src"), sources)
-        made = pa.table({"src": src, "dst": edges.column("dst")})
+        linked = pa.table({"src": src, "dst": edges.column("dst")})
         values = edges.column("value").to_numpy() if plan.weight is not None else None
         if plan.as_shares:
             _, places = np.unique(src, return_inverse=True)
             values = shares(places, values, len(src))
         if values is not None:
-            made = made.append_column("value", pa.array(values))
-        plan.scratch.put_rows(f"near/edges-{bucket}", made)
+            linked = linked.append_column("value", pa.array(values))
+        plan.scratch.put_rows(f"near/edges-{bucket}", linked)
 
 
 def _cut_far(plan: _Plan, bucket: int) -> Iterator[Piece]:

@@ -108,8 +108,8 @@ def _pagerank(graph: Parts, algorithm: PageRank) -> tuple[str, int]:
     graph.start("ranks", zero)
     total, step = 0.0, 0
     while True:
-        made = graph.step("ranks", step, _RankStep(algorithm.damping, algorithm.rest(total, nodes)))
-        moved, gathered = sum(step for step, _ in made), sum(share for _, share in made)
+        sums = graph.step("ranks", step, _RankStep(algorithm.damping, algorithm.rest(total, nodes)))
+        moved, gathered = sum(step for step, _ in sums), sum(share for _, share in sums)
         step += 1
         is_close, total = algorithm.is_close(moved, gathered - total), gathered
         if is_close:

@@ -26,8 +26,8 @@ def write_values(
         from omnigraph.pipeline.algorithms.in_process import distance_column
 
         values = numbered.scratch.get(f"{name}/{place}")["state"]
-        made = distance_column(values, is_hops=is_hops) if is_distance else pa.array(values)
-        return _put(numbered, place, types, column, made)
+        cells = distance_column(values, is_hops=is_hops) if is_distance else pa.array(values)
+        return _put(numbered, place, types, column, cells)
 
     return graph.runner.map("write rows", put, graph.places)
 

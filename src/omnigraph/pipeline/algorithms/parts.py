@@ -162,10 +162,10 @@ class Parts:
             kind = step.sent(state[:0]).dtype
             gathered = [np.frombuffer(came[source], kind) for source in sorted(came)]
             block = block_of(numbered, place)
-            made, summary = step.next(
+            next_state, summary = step.next(
                 numbered.parts[place], block, np.concatenate([*gathered, np.zeros(0, kind)]), state
             )
-            scratch.put(f"{name}/{number + 1}/{place}", state=made)
+            scratch.put(f"{name}/{number + 1}/{place}", state=next_state)
             return summary
 
         summaries = self.runner.exchange(

@@ -86,9 +86,9 @@ def weights(rows: pa.Table, edge: str, name: str) -> np.ndarray:
     if pc.any(wrong).as_py():
         place = pc.index(wrong, True).as_py()
         value = column[place].as_py()
-        said = "no weight" if value is None else f"the weight {value}"
+        weight = "no weight" if value is None else f"the weight {value}"
         raise UsageError(
-            f"the edge '{rows.column('id')[place].as_py()}' of {edge} has {said}",
+            f"the edge '{rows.column('id')[place].as_py()}' of {edge} has {weight}",
             hint=f"every edge needs a '{name}' of at least 0",
         )
     return np.asarray(column.cast(pa.float64()).combine_chunks(), np.float64)

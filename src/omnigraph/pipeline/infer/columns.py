@@ -207,8 +207,10 @@ class SampledColumn:
             return self._with_unit(units, example)
         patterns = date_formats(texts)
         if len(patterns) > 1:
-            said = f"dates such as {example}: nothing tells days from months, so text; say it in the map, as 'formats'"
-            return Guess(PropertyType(Scalar.STRING), said)
+            reason = (
+                f"dates such as {example}: nothing tells days from months, so text; say it in the map, as 'formats'"
+            )
+            return Guess(PropertyType(Scalar.STRING), reason)
         if patterns:
             return Guess(
                 PropertyType(scalar_of_date(patterns[0])), f"dates like {patterns[0]}, such as {example}", patterns[0]
@@ -243,8 +245,8 @@ class SampledColumn:
             is_enum = rest.type.enum is not None
             if rest.type.scalar is not Scalar.STRING or rest.type.is_list or (is_enum and kinds == "enum"):
                 count = pc.sum(is_null).as_py()
-                said = f"{count:,} of {self.rows:,} are {' or '.join(map(_shown, held))}, which is taken for null"
-                return replace(rest, reason=f"{rest.reason}; {said}", nulls=(*held, *rest.nulls))
+                reason = f"{count:,} of {self.rows:,} are {' or '.join(map(_shown, held))}, which is taken for null"
+                return replace(rest, reason=f"{rest.reason}; {reason}", nulls=(*held, *rest.nulls))
         return None
 
     def _nearly(self) -> str:

@@ -56,11 +56,11 @@ class Kuzu:
         for name, columns, path, options in _COPY.findall(copy):
             file = path.rsplit("/", 1)[-1].lower()
             names[file] = name
-            if said := re.search(r"header\s*=\s*(true|false)", options, re.I):
-                has_header[file] = said[1].lower() == "true"
-            said = re.search(r"from\s*=\s*['\"](\w+)['\"].*?to\s*=\s*['\"](\w+)['\"]", options, re.I | re.S)
-            if said is not None:
-                ends[file] = (said[1], said[2])
+            if option := re.search(r"header\s*=\s*(true|false)", options, re.I):
+                has_header[file] = option[1].lower() == "true"
+            option = re.search(r"from\s*=\s*['\"](\w+)['\"].*?to\s*=\s*['\"](\w+)['\"]", options, re.I | re.S)
+            if option is not None:
+                ends[file] = (option[1], option[2])
             if columns.strip():
                 first = ("from", "to") if name in tables and tables[name].pairs else ()
                 listed[file] = (*first, *(column.strip(" `") for column in columns.split(",")))

@@ -37,8 +37,8 @@ def _sampled(tables: list[FoundTable], sample: int | None) -> str:
     unseen = (
         " Members that only later records have are left out." if any(table.id_column == NUMBER for table in cut) else ""
     )
-    said = f"Based on the first {sample:,} rows of {len(cut)} of {len(tables)} tables (--sample), and on all rows of the others: later rows may not fit."
-    return said + unseen
+    basis = f"Based on the first {sample:,} rows of {len(cut)} of {len(tables)} tables (--sample), and on all rows of the others: later rows may not fit."
+    return basis + unseen
 
 
 def _node(node: DraftNode) -> Iterator[str]:

@@ -57,10 +57,10 @@ def table_rows(kind: DatabaseKind, path: str, table: str, columns: Sequence[str]
 def table_names(kind: DatabaseKind, path: str) -> list[str]:
     """The tables of a database, by name."""
     if kind == "sqlite":
-        said = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name"
+        query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name"
     else:
-        said = "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main' AND NOT internal ORDER BY table_name"
-    return [str(row[0]) for row in _asked(kind, path, said)]
+        query = "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main' AND NOT internal ORDER BY table_name"
+    return [str(row[0]) for row in _asked(kind, path, query)]
 
 
 def primary_key(kind: DatabaseKind, path: str, table: str) -> tuple[str, ...]:
@@ -68,8 +68,8 @@ def primary_key(kind: DatabaseKind, path: str, table: str) -> tuple[str, ...]:
     if kind == "sqlite":
         rows = _asked(kind, path, f"PRAGMA table_info({quoted(table)})")
         return tuple(row[1] for row in sorted(rows, key=lambda row: row[5]) if row[5])
-    said = "SELECT constraint_column_names FROM duckdb_constraints() WHERE table_name = ? AND constraint_type = 'PRIMARY KEY'"
-    return tuple(name for row in _asked(kind, path, said, [table]) for name in row[0])
+    query = "SELECT constraint_column_names FROM duckdb_constraints() WHERE table_name = ? AND constraint_type = 'PRIMARY KEY'"
+    return tuple(name for row in _asked(kind, path, query, [table]) for name in row[0])
 
 
 def foreign_keys(kind: DatabaseKind, path: str, table: str) -> list[tuple[str, dict[str, str]]]:
@@ -80,11 +80,11 @@ def foreign_keys(kind: DatabaseKind, path: str, table: str) -> list[tuple[str, d
         groups = {row[0]: [other for other in rows if other[0] == row[0]] for row in sorted(rows)}
         keys = [([row[3] for row in group], group[0][2], [row[4] for row in group]) for group in groups.values()]
     else:
-        said = (
+        query = (
             "SELECT constraint_column_names, referenced_table, referenced_column_names FROM duckdb_constraints() "
             "WHERE table_name = ? AND constraint_type = 'FOREIGN KEY'"
         )
-        keys = [(list(row[0]), row[1], list(row[2])) for row in _asked(kind, path, said, [table])]
+        keys = [(list(row[0]), row[1], list(row[2])) for row in _asked(kind, path, query, [table])]
     references = []
     for names, other, targets in keys:
         key = primary_key(kind, path, other)
@@ -96,9 +96,9 @@ def foreign_keys(kind: DatabaseKind, path: str, table: str) -> list[tuple[str, d
 
 def column_types(kind: DatabaseKind, path: str, table: str) -> dict[str, str]:
     """How the columns are declared, in lower case; of SQLite maybe as nothing."""
-    said = f"PRAGMA table_info({quoted(table)})" if kind == "sqlite" else f"DESCRIBE {quoted(table)}"
+    query = f"PRAGMA table_info({quoted(table)})" if kind == "sqlite" else f"DESCRIBE {quoted(table)}"
     place = 1 if kind == "sqlite" else 0
-    return {str(row[place]): str(row[place + 1] or "").lower() for row in _asked(kind, path, said)}
+    return {str(row[place]): str(row[place + 1] or "").lower() for row in _asked(kind, path, query)}
 
 
 def _asked(kind: DatabaseKind, path: str, text: str, values: Sequence[object] = ()) -> list[Any]:
@@ -129,8 +129,10 @@ def _errors() -> tuple[type[Exception], ...]:
 
 
 def _unreadable(error: Exception) -> UnreadableInput:
-    said = (str(error).splitlines() or [type(error).__name__])[0]
-    return UnreadableInput(f"the database cannot be read: {said}", hint="check that the file is whole, and not in use")
+    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    return UnreadableInput(
+        f"the database cannot be read: {reason}", hint="check that the file is whole, and not in use"
+    )
 
 
 def _columns(database: Any, table: str) -> list[str]:

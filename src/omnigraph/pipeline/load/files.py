@@ -96,8 +96,10 @@ def find_files(source: str, options: Mapping[str, str] | None = None) -> list[In
     try:
         files = _find_local(source) if scheme_of(source) == "file" else _find_remote(source, options)
     except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or error
-        raise UsageError(f"cannot look for files at {source!r}: {said}", hint="check the path or the pattern") from None
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(
+            f"cannot look for files at {source!r}: {reason}", hint="check the path or the pattern"
+        ) from None
     if not files:
         raise UsageError(f"there is nothing to load at '{source}'", hint="check the path or the pattern")
     return sorted(files, key=lambda file: file.address)

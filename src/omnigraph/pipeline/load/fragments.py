@@ -100,7 +100,7 @@ class FragmentWriter:
             count = typed.rows.num_rows
             whole = complete(self.target, self.versions[key], typed, places.of(start, count))
             self._reject(split, entity, whole.errors, typed.rows, typed.lines)
-            self._keep(split, self._within_rules(split, whole.rows, whole.said))
+            self._keep(split, self._within_rules(split, whole.rows, whole.source_rows))
             start += count
 
     def _keep(self, split: int, kept: TypedRows) -> None:
@@ -127,7 +127,7 @@ class FragmentWriter:
         entity = self.target.catalog.tables[typed.key]
         return replace(typed, rows=self.target.filling.filled(entity, typed.rows)) if entity.embedded else typed
 
-    def _within_rules(self, split: int, typed: TypedRows, said: pa.Table) -> TypedRows:
+    def _within_rules(self, split: int, typed: TypedRows, source_rows: pa.Table) -> TypedRows:
         """The rows without those that break a rule about values; these are refused. `said`: as the records give them."""
         entity = self.target.catalog.tables[typed.key]
         broken = first_errors(entity, typed.rows)
@@ -135,19 +135,24 @@ class FragmentWriter:
             return typed
         import pyarrow as pa
 
-        self._reject(split, entity, broken, said, typed.lines)
+        self._reject(split, entity, broken, source_rows, typed.lines)
         keep = [row not in broken for row in range(typed.rows.num_rows)]
         mask = pa.array(keep, pa.bool_())
         return TypedRows(typed.key, typed.rows.filter(mask), typed.lines.filter(mask), typed.explicit_ids)
 
     def _reject(
-        self, split: int, entity: EntityType, errors: Mapping[int, InputError], said: pa.Table, lines: pa.Int64Array
+        self,
+        split: int,
+        entity: EntityType,
+        errors: Mapping[int, InputError],
+        source_rows: pa.Table,
+        lines: pa.Int64Array,
     ) -> None:
         """Refuse the rows at these places, each as the text of a record."""
         import pyarrow as pa
 
         rows = sorted(errors)
-        refused = said.take(pa.array(rows, pa.int64())).combine_chunks()
+        refused = source_rows.take(pa.array(rows, pa.int64())).combine_chunks()
         texts = [text for batch in refused.to_batches() for text in record_lines(entity, batch).to_pylist()]
         for place, text in enumerate(texts):
             if text is None:  # Part of an edge, without its ends.

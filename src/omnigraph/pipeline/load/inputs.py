@@ -110,9 +110,9 @@ class Frame:
             if isinstance(rows, pa.Table) or hasattr(rows, "__arrow_c_stream__"):
                 return pa.table(rows)
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-            said = str(error).splitlines()[0] if str(error) else type(error).__name__
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise UnreadableInput(
-                f"the columns cannot be converted to Arrow: {said}",
+                f"the columns cannot be converted to Arrow: {reason}",
                 file=self.name,
                 hint="give every column values of one type",
             ) from None

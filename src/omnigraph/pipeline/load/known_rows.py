@@ -62,7 +62,7 @@ class CompletedRows:
     """Whole rows, and with them what the records said of them; and the places in the block of those that are not whole."""
 
     rows: TypedRows
-    said: pa.Table
+    source_rows: pa.Table
     errors: dict[int, InputError]
 
 

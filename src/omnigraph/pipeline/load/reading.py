@@ -304,8 +304,8 @@ def parquet_batches(stream: Any, row_groups: tuple[int, ...] | None = None) -> I
             for group in range(file.num_row_groups) if row_groups is None else row_groups:
                 yield from file.iter_batches(batch_size=65_536, row_groups=[group])
     except (pa.ArrowException, OSError) as error:
-        said = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UnreadableInput(f"the Parquet file is damaged: {said}", hint="write or copy it again") from None
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UnreadableInput(f"the Parquet file is damaged: {reason}", hint="write or copy it again") from None
 
 
 def line_blocks(file: IO[bytes], start: int, end: int) -> Iterator[bytes]:

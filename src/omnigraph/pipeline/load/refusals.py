@@ -44,11 +44,11 @@ def raise_first(checks: Sequence[Check], reports: Sequence[CheckReport], locate:
         for finding, (file, line) in zip(same_rule, places, strict=True)
     )
     if others:
-        said = [
+        messages = [
             f"{file}:{line}: {error.message}" if file else error.message
             for error, (file, line) in zip(others, places[1:], strict=True)
         ]
-        more = "; ".join(said[:MAX_OTHERS]) + ("; ..." if len(said) > MAX_OTHERS else "")
+        more = "; ".join(messages[:MAX_OTHERS]) + ("; ..." if len(messages) > MAX_OTHERS else "")
         first.hint = f"also: {more}" if first.hint is None else f"{first.hint}; also: {more}"
     raise first
 

@@ -136,9 +136,9 @@ class RejectsFile:
                 for split in report.splits:
                     origin = origins[split.index]
                     file = json.dumps(origin.file, ensure_ascii=False).encode("utf-8", "replace")
-                    for number, said in self._rejects_of(split):
+                    for number, details in self._rejects_of(split):
                         line = json.dumps(origin.line(number)).encode()
-                        out.write(b'{"file": %s, "line": %s, %s' % (file, line, said))
+                        out.write(b'{"file": %s, "line": %s, %s' % (file, line, details))
         return total
 
     def _rejects_of(self, split: SplitReport) -> Iterator[tuple[int, bytes]]:
@@ -148,8 +148,8 @@ class RejectsFile:
         else:
             stored = self._store.get(split.stored).splitlines(keepends=True)
         for text in stored:
-            number, _, said = text.partition(b" ")
-            yield int(number), said
+            number, _, details = text.partition(b" ")
+            yield int(number), details
 
     def finish(self) -> None:
         if self._is_written:

@@ -87,7 +87,7 @@ def _read(session: SparkSession, place: str, format: str, options: Mapping[str, 
 
 def _failure(error: Exception, place: str, format: str) -> OmnigraphError:
     """What Spark says about a source that it cannot read, in one sentence."""
-    said = next((line.strip() for line in str(error).splitlines() if line.strip()), error.__class__.__name__)
+    reason = next((line.strip() for line in str(error).splitlines() if line.strip()), error.__class__.__name__)
     if any(sign in str(error) for sign in ("DATA_SOURCE_NOT_FOUND", "ClassNotFoundException", "No suitable driver")):
         if format == "jdbc":
             return UsageError(
@@ -102,9 +102,9 @@ def _failure(error: Exception, place: str, format: str) -> OmnigraphError:
             if format in _PACKAGES
             else f"check its name, or put {package} into the session: --conf spark.jars.packages=GROUP:NAME:VERSION",
         )
-    if "PATH_NOT_FOUND" in said:
+    if "PATH_NOT_FOUND" in reason:
         return UsageError(f"there is nothing to load at '{place}'", hint="check the path or the pattern")
-    return UnreadableInput(f"Spark cannot read it as {format}: {said[:500]}", file=place)
+    return UnreadableInput(f"Spark cannot read it as {format}: {reason[:500]}", file=place)
 
 
 def _key_of(place: str, format: str, catalog: Catalog, type: str | None) -> str:

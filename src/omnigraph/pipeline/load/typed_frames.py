@@ -84,8 +84,8 @@ class FrameReader:
             if name != self._column and not any(is_column_of(entity, name, self._form) for entity in entities)
         ]
         if unknown:
-            said = ", ".join(f"'{name}'" for name in unknown)
-            raise UnreadableInput(f"no type of the schema has the column{'s' if len(unknown) > 1 else ''} {said}")
+            listed = ", ".join(f"'{name}'" for name in unknown)
+            raise UnreadableInput(f"no type of the schema has the column{'s' if len(unknown) > 1 else ''} {listed}")
 
 
 def _key_of(catalog: Catalog, name: object, column: str) -> str:

@@ -39,17 +39,17 @@ def rebuild_indexes(
     for key, names in indexes.items():
         state = view.state(key)
         assert state is not None, "its indexes were looked at"
-        made = repository.tables.stage_without(state.path, state.version, files=(), indexes=list(names))
-        made = _indexed(repository, view, key, made)
-        staged.append(made)
-        changes.append(_change(key, state, made, state.inline))
+        version = repository.tables.stage_without(state.path, state.version, files=(), indexes=list(names))
+        version = _indexed(repository, view, key, version)
+        staged.append(version)
+        changes.append(_change(key, state, version, state.inline))
     repository.tables.sync(staged)
     return _publish(repository, branch, entry.head, changes, f"rebuilt indexes of {branch}", actor)
 
 
-def _indexed(repository: Repository, view: View, key: str, made: Staged) -> Staged:
-    table = view.staged(key, made.path, made.version)
-    return repository.tables.stage_index(table, index_specs(view.entity(key))) or made
+def _indexed(repository: Repository, view: View, key: str, staged: Staged) -> Staged:
+    table = view.staged(key, staged.path, staged.version)
+    return repository.tables.stage_index(table, index_specs(view.entity(key))) or staged
 
 
 def _change(key: str, before: TableState | None, staged: Staged, inline: Inline = NO_INLINE) -> TableChange:
@@ -148,23 +148,23 @@ def drop_lost(
     repository: Repository, branch: str, head: Snapshot, files: FilesReport, actor: str | None
 ) -> RepairCommit:
     """The head without the rows in damaged files, and without the edges that lose an end by that."""
-    made: dict[str, Staged | None] = {}
+    versions: dict[str, Staged | None] = {}
     dropped: dict[str, int] = {}
     for key, state in sorted(head.tables.items()):
         if state in files.lost:
-            made[key] = _without_damage(repository, state, files, repository.layout(head.schema, key))
-            dropped[key] = state.rows - (0 if (staged := made[key]) is None else staged.rows)
-    view = repository.view(_with(head, made))
+            versions[key] = _without_damage(repository, state, files, repository.layout(head.schema, key))
+            dropped[key] = state.rows - (0 if (staged := versions[key]) is None else staged.rows)
+    view = repository.view(_with(head, versions))
     for key, table, addresses in _loose_edges(view):
-        made[key] = repository.tables.stage(table, remove=addresses)
+        versions[key] = repository.tables.stage(table, remove=addresses)
         dropped[key] = dropped.get(key, 0) + len(addresses)
-    for key, staged in made.items():
+    for key, staged in versions.items():
         if staged is not None and staged.rows:
-            made[key] = _indexed(repository, view, key, staged)
-    repository.tables.sync([staged for staged in made.values() if staged is not None])
+            versions[key] = _indexed(repository, view, key, staged)
+    repository.tables.sync([staged for staged in versions.values() if staged is not None])
     changes = [
         TableChange(key, "strict", head.table(key), None) if staged is None else _change(key, head.table(key), staged)
-        for key, staged in made.items()
+        for key, staged in versions.items()
     ]
     counts = ", ".join(f"{rows} of {key.partition(':')[2]}" for key, rows in sorted(dropped.items()))
     message = f"dropped entities whose files are lost: {counts}"
@@ -190,9 +190,9 @@ def _without_damage(repository: Repository, state: TableState, files: FilesRepor
     return tables.settle(table)[1] or staged
 
 
-def _with(head: Snapshot, made: Mapping[str, Staged | None]) -> Snapshot:
+def _with(head: Snapshot, versions: Mapping[str, Staged | None]) -> Snapshot:
     tables = dict(head.tables)
-    for key, staged in made.items():
+    for key, staged in versions.items():
         before = tables.pop(key)
         if staged is not None:
             change = _change(key, before, staged).state

@@ -92,8 +92,8 @@ class RepairJob:
             self.repository.store.put(key, data)
             steps.append(_rebuilt(key))
         if lost != "report" and (step := self._lost_step(branch, lost)) is not None:
-            made = self._publish_lost(branch, lost)
-            steps.append(replace(step, action=made.action, commit=made.commit))
+            repair = self._publish_lost(branch, lost)
+            steps.append(replace(step, action=repair.action, commit=repair.commit))
         for name, indexes in self._damaged_indexes():
             commit = rebuild_indexes(self.repository, name, indexes, self.actor)
             steps.append(replace(_indexed(name, indexes), commit=commit))

@@ -55,9 +55,9 @@ def check_filter(table: Table, filter: str | None) -> None:
     try:
         table.scan(["id"], filter, limit=1)
     except ValueError as error:
-        said = str(error).splitlines()[0].removeprefix("Invalid user input: ").partition(", /")[0]
+        reason = str(error).splitlines()[0].removeprefix("Invalid user input: ").partition(", /")[0]
         raise UsageError(
-            f"the filter {filter!r} cannot be used: {said}",
+            f"the filter {filter!r} cannot be used: {reason}",
             hint="write a condition on columns, such as age > 30 AND tier = 'pro'",
         ) from None
 

@@ -52,15 +52,15 @@ def folder() -> Path:
 
 @functools.cache
 def _temporary_folder() -> Path:
-    made = Path(tempfile.mkdtemp(prefix="omnigraph-"))
+    folder = Path(tempfile.mkdtemp(prefix="omnigraph-"))
     owner = os.getpid()
 
     def remove() -> None:
         if os.getpid() == owner:
-            shutil.rmtree(made, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
     atexit.register(remove)
-    return made
+    return folder
 
 
 def java_home() -> str:

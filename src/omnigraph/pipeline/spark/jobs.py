@@ -41,8 +41,8 @@ def run_job(session: SparkSession, description: str, action: Callable[[], T], gr
         return action()
 
     def thread(target: Callable[[], None]) -> threading.Thread:
-        made: threading.Thread = InheritableThread(target, session=session)
-        return made
+        thread: threading.Thread = InheritableThread(target, session=session)
+        return thread
 
     try:
         return interruptible(grouped, lambda: cancel_group(session, name), thread)
@@ -95,11 +95,11 @@ def _failure(error: BaseException) -> PipelineFailed:
     """What a failed Spark job says to a person: the last line of the worker's own words, no stack."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if type(error).__name__ == "PythonException" and lines:
-        said = lines[-1]
+        reason = lines[-1]
     else:
-        said = next((line for line in lines if "Exception" in line or "Error" in line), lines[0] if lines else "")
-        said = said.split("; Recent", 1)[0]
+        reason = next((line for line in lines if "Exception" in line or "Error" in line), lines[0] if lines else "")
+        reason = reason.split("; Recent", 1)[0]
     return PipelineFailed(
-        f"the work on Spark stopped: {said[:500]}",
+        f"the work on Spark stopped: {reason[:500]}",
         hint="nothing was changed; the Spark log has more, then run it again",
     )

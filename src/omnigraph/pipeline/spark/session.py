@@ -102,8 +102,8 @@ def _typed_start(message: str, hint: str) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError, OSError) as error:
-        said = str(error).strip().splitlines()
-        raise PipelineFailed(f"{message}: {said[0] if said else type(error).__name__}", hint=hint) from None
+        lines = str(error).strip().splitlines()
+        raise PipelineFailed(f"{message}: {lines[0] if lines else type(error).__name__}", hint=hint) from None
 
 
 def _connected(builder: Any, remote: str, conf: Mapping[str, str]) -> SparkSession:

@@ -196,8 +196,8 @@ def _check_indexes(
             key, commit = uses[state]
             name = key.partition(":")[2]
             report.stale.setdefault(state, []).append(task.name)
-            said = f"the index {task.name} is stale: {problem}"
-            report.findings.append(Finding("stale_index", "type", name, said, REBUILD, (commit,), 1, (name,)))
+            message = f"the index {task.name} is stale: {problem}"
+            report.findings.append(Finding("stale_index", "type", name, message, REBUILD, (commit,), 1, (name,)))
 
 
 def _in_order(states: Iterable[TableState]) -> list[TableState]:

@@ -120,10 +120,10 @@ class Picture:
 
     def to_text(self, format: TextFormat) -> str:
         """The picture in one of its text formats: svg, html, mermaid or dot."""
-        made = {"svg": self.to_svg, "html": self.to_html, "mermaid": self.to_mermaid, "dot": self.to_dot}
-        if format not in made:
-            raise UsageError(f"'{format}' is not a text format of pictures", hint=f"one of {', '.join(made)}")
-        return made[format]()
+        writers = {"svg": self.to_svg, "html": self.to_html, "mermaid": self.to_mermaid, "dot": self.to_dot}
+        if format not in writers:
+            raise UsageError(f"'{format}' is not a text format of pictures", hint=f"one of {', '.join(writers)}")
+        return writers[format]()
 
     def save(self, target: str | Path, *, format: PictureFormat | None = None, force: bool = False) -> None:
         """Write it to a file, in `format` or that of the file's extension. "-" is standard output.

@@ -26,6 +26,6 @@ def _vector(view: View, query: TextQuery, arguments: Arguments) -> list[float]:
     if not is_text(text):
         reason = "null" if text is None else "a text without words"
         raise UsageError(f"nearest was given {reason}", hint="say what to look for")
-    made = TextVector(query.owner, query.property, "", query.dimension, query.model)
-    (vector,) = view.repository.filling().embedded(made, [str(text)], "query", arguments.deadline).tolist()
+    text_vector = TextVector(query.owner, query.property, "", query.dimension, query.model)
+    (vector,) = view.repository.filling().embedded(text_vector, [str(text)], "query", arguments.deadline).tolist()
     return list(vector)

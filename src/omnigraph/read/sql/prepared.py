@@ -53,9 +53,9 @@ _prepared: Remembered[PreparedQuery] = Remembered(512)
 def prepare(plan: ReadPlan, catalog: Catalog, keys: Keys, *, elide: bool = True) -> PreparedQuery:
     """The compiled form of a plan. Plans come back as the same object: the language caches them by text and schema."""
 
-    def made() -> PreparedQuery:
+    def compiled_query() -> PreparedQuery:
         compiled = keys_as_ids(plan, catalog) if elide else plan
         return PreparedQuery(plan, compiled, compile_read(compiled, catalog, keys=keys, elide=elide))
 
     # The cached value holds the plan, so no other plan can get its id.
-    return _prepared.get((id(plan), catalog.hash, keys, elide), made)
+    return _prepared.get((id(plan), catalog.hash, keys, elide), compiled_query)

@@ -60,8 +60,8 @@ class Read:
         """A value that several strategies need of this read, made on first use."""
         if make not in self._shared:
             self._shared[make] = make(self)
-        made: Made = self._shared[make]
-        return made
+        value: Made = self._shared[make]
+        return value
 
 
 @dataclass(frozen=True)

@@ -95,4 +95,4 @@ def merge_branches(call: RouteCall) -> HandlerResult:
     commit = None if result.commit is None else result.commit.id
     answered = merge_shape(result, call.actor_id)
     answered |= merge_detail(result) if call.is_detailed else {}
-    return HandlerResult(answered, commit=commit, made=result.commit)
+    return HandlerResult(answered, commit=commit, new_commit=result.commit)

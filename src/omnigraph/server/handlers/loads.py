@@ -80,8 +80,8 @@ def _counted(call: RouteCall, receipt: LoadReceipt) -> LoadReceipt:
     from omnigraph.pipeline.load.receipt import LoadCounts
 
     assert receipt.commit is not None, "it has a commit"
-    made = counts_of(call, receipt.commit.id)
-    counts = {key: LoadCounts(change.inserted, change.updated, 0, change.deleted) for key, change in made.items()}
+    changes = counts_of(call, receipt.commit.id)
+    counts = {key: LoadCounts(change.inserted, change.updated, 0, change.deleted) for key, change in changes.items()}
     return replace(receipt, types=counts, branch_created=receipt.commit.ref.opens_branch)
 
 
@@ -110,7 +110,7 @@ def _answered(call: RouteCall, receipt: LoadReceipt, from_: str | None, *, names
     body = {**({"uri": call.of_graph.uri} if names_uri else {}), **body}
     if receipt.repeated:
         return HandlerResult(body, commit=commit, headers=REPLAYED)
-    return HandlerResult(body, commit=commit, rows=receipt.total_entities, made=receipt.commit)
+    return HandlerResult(body, commit=commit, rows=receipt.total_entities, new_commit=receipt.commit)
 
 
 def _rebuilt(receipt: LoadReceipt, place: Path) -> LoadReceipt:

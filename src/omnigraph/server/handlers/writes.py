@@ -42,7 +42,7 @@ def run_mutation(call: RouteCall, text: str, name: str | None) -> HandlerResult:
     commit = None if receipt.commit is None else receipt.commit.id
     if receipt.repeated:
         return HandlerResult(body, commit=commit, headers=REPLAYED)
-    return HandlerResult(body, commit=commit, made=receipt.commit)
+    return HandlerResult(body, commit=commit, new_commit=receipt.commit)
 
 
 def counts_of(call: RouteCall, commit_id: str) -> dict[str, TypeCounts]:
@@ -77,4 +77,4 @@ def apply_schema(call: RouteCall) -> HandlerResult:
     commit = receipt.commit or graph.commit()
     body = schema_apply_shape(graph.uri, receipt, commit.ref.seq)
     body |= {"commit": optional_commit(receipt.commit)} if call.is_detailed else {}
-    return HandlerResult(body, commit=commit.id, made=receipt.commit)
+    return HandlerResult(body, commit=commit.id, new_commit=receipt.commit)

@@ -96,14 +96,14 @@ def csr_of(near: np.ndarray, far: np.ndarray, nodes: int, width: int, *, per_edg
     """The CSR of pairs of ends, keeping repeated pairs or not; and whether a pair was repeated."""
     import numpy as np
 
-    made = order_pairs(near, far, nodes, width)
-    starts, targets = made.starts, made.targets
-    if made.has_repeated and not per_edge:
+    pairs = order_pairs(near, far, nodes, width)
+    starts, targets = pairs.starts, pairs.targets
+    if pairs.has_repeated and not per_edge:
         sources = np.repeat(np.arange(nodes, dtype=np.int32), np.diff(starts))
         first = np.ones(len(targets), bool)
         first[1:] = (sources[1:] != sources[:-1]) | (targets[1:] != targets[:-1])
         starts, targets = _starts(sources[first], nodes), targets[first]
-    return Csr(HeldArrays({"starts": starts, "targets": targets}), nodes=nodes, edges=len(targets)), made.has_repeated
+    return Csr(HeldArrays({"starts": starts, "targets": targets}), nodes=nodes, edges=len(targets)), pairs.has_repeated
 
 
 @dataclass(frozen=True)

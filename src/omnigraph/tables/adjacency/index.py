@@ -133,12 +133,12 @@ class AdjacencyIndex:
 
     def number_rows(self, table: Table, fragments: Sequence[Fragment], numbering: Numbering) -> list[np.ndarray]:
         """The node numbers of the rows of the given fragments."""
-        made = self._by_fragment(("numbers", self._root, table.path, numbering.serial), table, fragments, ["id"])
+        arrays = self._by_fragment(("numbers", self._root, table.path, numbering.serial), table, fragments, ["id"])
         return [
             _inline_numbers(table, numbering, "id")
             if fragment.id == INLINE_FRAGMENT
             else self._cache.get(key, lambda rows=rows: numbering.numbers(rows().column("id"), add=True))  # type: ignore[misc]
-            for fragment, (key, rows) in zip(fragments, made, strict=True)
+            for fragment, (key, rows) in zip(fragments, arrays, strict=True)
         ]
 
     def column(self, table: Table, nodes: Nodes, name: str) -> NumberedColumn:
@@ -155,8 +155,8 @@ class AdjacencyIndex:
         rest = [fragment for fragment, _ in nodes.rest]
         if not rest:
             return NumberedColumn(base, nodes.moved[0], pa.array([], base.type), nodes.size)
-        made = self._by_fragment(("cells", *key[:2], key[3]), table, rest, [name])
-        cells = [self._cache.get(at, lambda rows=rows: rows().column(name)) for at, rows in made]  # type: ignore[misc]
+        arrays = self._by_fragment(("cells", *key[:2], key[3]), table, rest, [name])
+        cells = [self._cache.get(at, lambda rows=rows: rows().column(name)) for at, rows in arrays]  # type: ignore[misc]
         moved, order = nodes.moved
         values = pa.concat_arrays(cells).take(pa.array(order))
         return NumberedColumn(base, moved, values, nodes.size)
@@ -231,9 +231,9 @@ class AdjacencyIndex:
         ends = stored_ends(table, source.numbering, target.numbering)
         base = edge_base(table, ends, (source.numbering.size, target.numbering.size))
         self._cache.replace(key, base)
-        made = edges_at(table, base, source, target, self.number_ends, table.rows)
-        assert made is not None, "edges cover the version that they were made from"
-        return made
+        built = edges_at(table, base, source, target, self.number_ends, table.rows)
+        assert built is not None, "edges cover the version that they were made from"
+        return built
 
     def _edges_on(self, table: Table, base: EdgeBase, source: Nodes, target: Nodes) -> Edges | None:
         most, latest = _most_changed(base.header.count), base.latest()
@@ -256,7 +256,7 @@ class AdjacencyIndex:
         self, table: Table, fragments: Sequence[Fragment], source: Numbering, target: Numbering
     ) -> list[EndNumbers]:
         key = ("ends", self._root, table.path, source.serial, target.serial)
-        made = self._by_fragment(key, table, fragments, ["src", "dst"])
+        arrays = self._by_fragment(key, table, fragments, ["src", "dst"])
 
         def numbered(rows: Any) -> EndNumbers:
             read = rows()
@@ -268,7 +268,7 @@ class AdjacencyIndex:
             EndNumbers(_inline_numbers(table, source, "src"), _inline_numbers(table, target, "dst"))
             if fragment.id == INLINE_FRAGMENT
             else self._cache.get(at, lambda rows=rows: numbered(rows))  # type: ignore[misc]
-            for fragment, (at, rows) in zip(fragments, made, strict=True)
+            for fragment, (at, rows) in zip(fragments, arrays, strict=True)
         ]
 
     # ------------------------------------------------------------ reading

@@ -209,13 +209,13 @@ class Segment:
         place = self._layout.places[name]
         (data,) = self._read([(place.offset, place.length)])
         view, blocks = memoryview(data), -(-place.count // place.coding.block_values)
-        made = []
+        decoded = []
         for number in range(blocks):
             begin, count = place.block(number)
             block = view[begin : begin + place.coding.size(count)]
             self._check(place.first_block + number, block)
-            made.append(place.coding.decode(block, count))
-        return np.concatenate([place.coding.none(), *made]) if len(made) != 1 else made[0]
+            decoded.append(place.coding.decode(block, count))
+        return np.concatenate([place.coding.none(), *decoded]) if len(decoded) != 1 else decoded[0]
 
     def slices(self, name: str, firsts: Sequence[int], lasts: Sequence[int]) -> list[np.ndarray]:
         place = self._layout.places[name]
