@@ -193,7 +193,7 @@ def test_several_workers_share_one_address_and_one_graph(graph: Path, tmp_path: 
         (["{graph}", "--bind", "nowhere"], "not an address"),
         ([], "name the graphs"),
         (["{graph}/nothing", "--bind", "127.0.0.1:0"], "nothing"),
-        (["{graph}", "--tls-cert", "x"], "go together"),
+        (["{graph}", "--tls-cert", "x"], "need each other"),
     ],
 )
 def test_a_server_that_cannot_start_says_why(

@@ -1,1 +1,1 @@
-"""The command line: a thin front end over `omnigraph.graph`. Doing is apart from showing: see `output.py`."""
+"""The command line: a thin front end over `omnigraph.graph`. Commands compute results; `output.py` shows them."""

@@ -20,7 +20,7 @@ MAX_VALUE = 100
 
 
 def change_text(change: EntityChange) -> str:
-    """In colour; what is printed elsewhere than on a terminal loses it."""
+    """A change in colour, which is removed if the output is not a terminal."""
     before, after = _shown_values(change.before), _shown_values(change.after)
     head = f"{change.op} {change.kind} {change.type_name} {line(change.id)}"
     lines = [click.style(head, fg=_COLOURS[change.op])]
@@ -62,7 +62,7 @@ def stat_total(counts: Iterable[TypeChanges]) -> str:
 
 
 def commit_words(commit: Commit, labels: Mapping[str, Sequence[str]]) -> list[str]:
-    """A commit on one line: id, names that stand at it, time, branch, kind, actor, message."""
+    """A commit on one line: id, names that point to it, time, branch, kind, actor, message."""
     names = labels.get(commit.id)
     words = [commit.id, f"({', '.join(names)})" if names else "", time_text(commit.at), commit.ref.branch, commit.kind]
     return [line(word) for word in (*words, commit.actor, commit.message) if word]

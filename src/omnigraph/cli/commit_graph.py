@@ -24,7 +24,7 @@ def draw_commits(
     labels: Mapping[str, Sequence[str]],
     stat: Callable[[Commit], Sequence[str]] = lambda commit: (),
 ) -> str:
-    """Commits with the names that stand at them, and under each the lines that `stat` gives. Newest first."""
+    """The commits, newest first, with the names that point to them, and below each the lines that `stat` returns."""
     lanes = _Lanes()
     lines: list[str] = []
     by_id = sorted(commits, key=lambda commit: commit.id)
@@ -37,13 +37,13 @@ def draw_commits(
 
 
 class _Lanes:
-    """Each lane waits for one commit. Lane `i` is drawn in column `2 * i`; the columns between hold the slanted lines."""
+    """Each lane waits for one commit. Lane `i` is drawn in column `2 * i`, slanted lines in the columns between."""
 
     def __init__(self) -> None:
         self.waiting: list[str | None] = []
 
     def join(self, commit_id: str) -> list[str]:
-        """Where several lanes wait for the same commit, lead them into the first one."""
+        """If several lanes wait for the same commit, lead them into the first one."""
         if commit_id not in self.waiting:
             self.waiting[self._free()] = commit_id
         lane = self.waiting.index(commit_id)
@@ -60,11 +60,11 @@ class _Lanes:
         return " ".join("*" if i == lane else "|" if wanted else " " for i, wanted in enumerate(self.waiting))
 
     def trail(self) -> str:
-        """The lanes that go on."""
+        """The lanes that continue, below a commit."""
         return " ".join("|" if wanted else " " for wanted in self.waiting)
 
     def step(self, commit: Commit) -> list[str]:
-        """The commit's lane waits for its parent now; a merge leads to another lane as well."""
+        """The lane of the commit now waits for its parent; a merge adds a line to another lane."""
         lane = self.waiting.index(commit.id)
         self.waiting[lane] = commit.parent.id if commit.parent else None
         drawn = []

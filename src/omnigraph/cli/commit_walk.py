@@ -1,4 +1,4 @@
-"""Commits as Git's log has them: newest first, with those that merges brought; and the names that stand at them."""
+"""Commits in the order of Git's log: newest first, including merged ones; and the names that point to them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def commits_with_merged(
     before: str | None = None,
     author: str | None = None,
 ) -> list[Commit]:
-    """The commits that revisions reach, each once; with `before`, those that come after it in this order. CommitNotFound when
+    """The commits that revisions reach, each once; with `before`, those that come after it in this order. CommitNotFound if
     `before` is not among them."""
     commits = _walk(graph, revisions)
     if before is not None and not any(commit.id == before for commit in commits):
@@ -34,7 +34,7 @@ def commits_with_merged(
 
 
 def labels_of(graph: Graph | RemoteGraph) -> dict[str, list[str]]:
-    """By commit id: the branches whose head it is, main first, and the tags that name it. None for whoever may not list them."""
+    """By commit id: the branches whose head it is, main first, and the tags that name it. Empty if the caller may not list them."""
     labels: dict[str, list[str]] = {}
     try:
         for branch in graph.branches.list():
@@ -47,7 +47,7 @@ def labels_of(graph: Graph | RemoteGraph) -> dict[str, list[str]]:
 
 
 def _walk(graph: Graph | RemoteGraph, revisions: Sequence[str]) -> Iterator[Commit]:
-    """One log for each revision and each merge; of a commit that two of them have, the rest is read from one."""
+    """Reads one log for each revision and each merge; where two logs meet, only one is read further."""
     seen: set[str] = set()
     order = count()
     waiting: list[tuple[float, int, Commit, Iterator[Commit]]] = []
@@ -69,8 +69,8 @@ def _walk(graph: Graph | RemoteGraph, revisions: Sequence[str]) -> Iterator[Comm
 
 
 def _reachable(graph: Graph | RemoteGraph, commit_id: str) -> Iterator[Commit]:
-    """The log of a commit that was merged, as far as it is known. Its branch may be gone: a server then has no log of it, and is
-    asked for one commit after the other."""
+    """The log of a merged commit, as far as it is available. If its branch was deleted, a server has no log of it, and is asked
+    for one commit after the other."""
     try:
         yield from _pages(lambda before: graph.commits(commit_id, before=before, limit=PAGE))
     except HistoryGap:

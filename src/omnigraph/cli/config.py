@@ -1,4 +1,4 @@
-"""`config.yaml`: who works here, which servers and profiles there are, and what holds when a command says nothing."""
+"""`config.yaml`: the user's name, servers and profiles, and the defaults of commands."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from omnigraph.errors import UsageError
 
 
 def config_folder() -> Path:
-    """Where the program keeps what is of the user: `~/.omnigraph`, or OMNIGRAPH_HOME."""
+    """The folder of the user's files: `~/.omnigraph`, or OMNIGRAPH_HOME."""
     return Path(os.environ.get("OMNIGRAPH_HOME") or Path.home() / ".omnigraph")
 
 
 @dataclass(frozen=True)
 class Profile:
-    """A name for a graph, or for the place where graphs are: exactly one of a server, a store and a cluster."""
+    """A name for a graph or a place with graphs: exactly one of a server, a store and a cluster."""
 
     name: str
     server: str | None = None
@@ -38,7 +38,7 @@ class Profile:
 
 @dataclass(frozen=True)
 class Alias:
-    """A short name for a stored query: its folder, the parameters that are set, and those that arguments give, in order."""
+    """A short name for a stored query: its folder, fixed parameters, and those that the arguments set, in order."""
 
     name: str
     query: str
@@ -111,7 +111,7 @@ class _ConfigReader:
         self._path = path
         self._unknown: list[str] = []
         if not isinstance(value, dict):
-            raise self._refused("it must hold sections", hint=f"the sections are {', '.join(_SECTIONS)}")
+            raise self._refused("it must consist of sections", hint=f"the sections are {', '.join(_SECTIONS)}")
         self._sections = {name: value.get(name) or {} for name in _SECTIONS}
         for name, section in self._sections.items():
             if not isinstance(section, dict):
@@ -143,7 +143,7 @@ class _ConfigReader:
         )
 
     def _each(self, section: str, read: Callable[[str, Mapping[str, Any]], Any]) -> dict[str, Any]:
-        """The named members of a section."""
+        """The members of a section, by name."""
         by_name = {}
         for name, members in self._sections[section].items():
             place = f"{section}.{name}"

@@ -1,4 +1,4 @@
-"""Conflicts at the terminal: a table of base, ours and theirs; decisions from a file, or asked for one by one."""
+"""Conflicts at the terminal: a table of base, ours and theirs; decisions from a file, or from prompts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def resolution_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def strategy_options(strategy: str, by: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`--strategy`, `--by` and `--dry-run`, with the help of the first two."""
+    """`--strategy`, `--by` and `--dry-run`; the arguments are the help of the first two."""
 
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
         options = [
@@ -58,7 +58,7 @@ def strategy_options(strategy: str, by: str) -> Callable[[Callable[..., Any]], C
 def decisions(
     out: Output, file: str | None, interactive: bool, expected: Callable[[], MergeResult]
 ) -> tuple[list[Resolution], MergeResult | None]:
-    """What was decided, and the dry run it was decided about; `expected` makes that."""
+    """The decisions, and the result of the dry run that they are about, which `expected` computes."""
     if file is not None and interactive:
         raise UsageError("--resolutions and --interactive exclude each other")
     if file is not None:
@@ -76,9 +76,9 @@ def _from_file(file: str, expected: Callable[[], MergeResult]) -> tuple[list[Res
         with open(file, encoding="utf-8") as text:
             members = json.load(text)
     except (OSError, ValueError) as error:
-        raise UsageError(f"'{file}' is no JSON file that can be read: {error}") from error
+        raise UsageError(f"cannot read '{file}' as JSON: {error}") from error
     if not isinstance(members, list) or not all(isinstance(member, dict) for member in members):
-        raise UsageError(f"'{file}' must hold a list of decisions", hint=FORM)
+        raise UsageError(f"'{file}' must contain a list of decisions", hint=FORM)
     if all("seen" in member for member in members):
         return [Resolution.from_json(member) for member in members], None
     result = expected()
@@ -99,7 +99,7 @@ def _decided(
         return from_json({"entity_kind": conflict.entity_kind, "seen": conflict.digest, **members})
     choices = members["properties"]
     if not isinstance(choices, dict) or set(members) - {"type_name", "entity_id", "properties"}:
-        raise UsageError(f"the decision about {conflict.type_name} '{conflict.entity_id}' is not one", hint=FORM)
+        raise UsageError(f"the decision about {conflict.type_name} '{conflict.entity_id}' is not valid", hint=FORM)
     takes = {name: choice for name, choice in choices.items() if not isinstance(choice, dict)}
     values = {name: choice.get("value") for name, choice in choices.items() if isinstance(choice, dict)}
     return conflict.resolve_properties(takes, values)
@@ -129,7 +129,7 @@ def _choice(question: str, letters: str) -> str:
 
 
 def _json(text: str) -> Any:
-    """A value as JSON; text need not be quoted."""
+    """A value that was typed as JSON; text need not be quoted."""
     try:
         return json.loads(text)
     except ValueError:
@@ -139,7 +139,7 @@ def _json(text: str) -> Any:
 def print_conflicts(
     out: Output, conflicts: Sequence[MergeConflict], schema_conflicts: Sequence[SchemaConflict]
 ) -> None:
-    """A line for each property in conflict; the message where it says more than that. Of schemas, what each branch declares."""
+    """Print a line for each property in conflict, and the message where it says more. For schemas, what each branch declares."""
     if schema_conflicts:
         declared = [
             {
@@ -169,6 +169,6 @@ def print_conflicts(
 
 
 def _shown(property: PropertyConflict, side: str) -> Any:
-    """A value of one side: "-" where the entity is not there."""
+    """The value of one side; "-" if there is no such entity."""
     value = property.to_json().get(side, "-")
     return "null" if value is None else value

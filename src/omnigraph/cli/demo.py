@@ -1,4 +1,4 @@
-"""`omnigraph demo`: the whole of the project's main job on generated data, told step by step."""
+"""`omnigraph demo`: what OmniGraph does, step by step, on generated data."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ query leave($who: String) { delete Person where handle = $who }
 
 @dataclass
 class Story:
-    """Tells what happens, and keeps how long each step took."""
+    """Prints what happens, and records how long each step took."""
 
     show: bool
     steps: list[dict[str, Any]] = field(default_factory=list)
 
     @contextlib.contextmanager
     def step(self, title: str, command: str | None = None) -> Iterator[None]:
-        """One step; `command` is what one would type for it."""
+        """One step; `command` is the equivalent command line."""
         if self.show:
             click.echo("\n" + click.style(f"{len(self.steps) + 1}. {title}", bold=True))
             if command is not None:
@@ -80,7 +80,7 @@ class Story:
             click.echo("\n".join(f"   {line}" for line in text.splitlines()))
 
     def rows(self, result: Result) -> None:
-        """A result as the command line shows it."""
+        """Print a result as the command line does."""
         if self.show:
             with io.StringIO() as lines, contextlib.redirect_stdout(lines):
                 print_table(result.rows, [column.name for column in result.columns], 40)
@@ -89,7 +89,7 @@ class Story:
 
 
 def run_demo(*, small: bool, folder: str | None, show: bool) -> dict[str, Any]:
-    """Run everything; the steps with their times. The folder goes away afterwards unless it was named."""
+    """Run everything; returns the steps with their times. The folder is removed afterwards unless it was named."""
     place = Path(folder) if folder else Path(tempfile.mkdtemp(prefix="omnigraph-demo-"))
     sizes = Sizes.small() if small else Sizes.full()
     story = Story(show)

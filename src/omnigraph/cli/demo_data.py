@@ -57,7 +57,7 @@ class Sizes:
 
 
 def write_files(folder: Path, sizes: Sizes) -> list[str]:
-    """JSON lines in the graph batch format, nodes and edges apart; the files' paths."""
+    """Write nodes and edges to separate files of JSON lines; returns their paths."""
     import numpy as np
 
     folder.mkdir(parents=True, exist_ok=True)

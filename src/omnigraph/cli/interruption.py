@@ -1,4 +1,4 @@
-"""Commands that are stopped by a signal: they clean up, and say what became of a write."""
+"""Commands that are stopped by a signal clean up, and say whether a write was published."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, which ends a command as Ctrl-C does, with an exit code of its own."""
+    """SIGTERM, which ends a command like Ctrl-C, with a different exit code."""
 
 
 def end_cleanly_on_sigterm() -> None:
-    """For a process that runs one command. Without it a SIGTERM would leave behind what the command has not finished."""
+    """For a process that runs one command: otherwise SIGTERM would leave temporary files of the command behind."""
 
     def terminate(_number: int, _frame: Any) -> None:
         raise Terminated
@@ -30,7 +30,7 @@ def end_cleanly_on_sigterm() -> None:
 
 @contextlib.contextmanager
 def outcome_on_interrupt(graph: Graph | RemoteGraph, branch: str) -> Iterator[None]:
-    """Say whether an interrupted write was published: it is, or is not, never in part."""
+    """Within the block, an interrupt says whether the write was published: never in part."""
     before, started = _head(graph, branch), dt.datetime.now(dt.UTC)
     try:
         yield

@@ -1,4 +1,4 @@
-"""docs/library.md, made from the library itself: every public name with its signature, its docstring and its example.
+"""docs/library.md, generated from the library: every public name with its signature, its docstring and its example.
 
 An example is the lines of a docstring that begin with `>>>`; the page is run by a test, from top to bottom.
 """
@@ -170,7 +170,7 @@ def _members(kind: type) -> Iterator[tuple[str, object]]:
 
 
 def _attributes(kind: type) -> Iterator[tuple[str, str, str]]:
-    """Fields and properties: name, type, and what the source says of it."""
+    """Fields and properties: name, type and documentation."""
     for base in reversed(kind.__mro__):
         if base.__module__.startswith("omnigraph"):
             yield from _fields(base)
@@ -196,7 +196,7 @@ def _fields(kind: type) -> Iterator[tuple[str, str, str]]:
 
 
 def _constant(name: str, value: object) -> Iterator[str]:
-    """An alias or a constant: how it is defined, and what the source says below it."""
+    """An alias or a constant: its definition and its documentation."""
     module = next((sys.modules[home] for home, names in og._HOMES.items() if name in names), None)
     tree = ast.parse(inspect.getsource(module)).body if module is not None else []
     for statement, following in itertools.pairwise([*tree, None]):
@@ -225,7 +225,7 @@ def _signature(name: str, function: FunctionType) -> Iterator[str]:
 
 
 def _parameters(signature: inspect.Signature, module: str) -> str:
-    """On one line when it fits, otherwise a parameter a line."""
+    """On one line if it fits, otherwise one parameter per line."""
     pieces: list[str] = []
     has_star = False
     for parameter in signature.parameters.values():
@@ -247,7 +247,7 @@ def _parameters(signature: inspect.Signature, module: str) -> str:
 
 
 def _spelled_out(annotation: str, module: str) -> str:
-    """An annotation with the words that a name stands for: `"append" | "merge"` instead of `LoadMode`."""
+    """An annotation with the names of literals expanded: `"append" | "merge"` instead of `LoadMode`."""
 
     def words(name: re.Match[str]) -> str:
         meant = _meant(name[0], module)
@@ -261,7 +261,7 @@ def _spelled_out(annotation: str, module: str) -> str:
 
 
 def _meant(name: str, module: str) -> object:
-    """What a name means in a module, imports for the type checker included."""
+    """The object that a name refers to in a module, including imports for the type checker."""
     here = sys.modules[module]
     if hasattr(here, name):
         return getattr(here, name)

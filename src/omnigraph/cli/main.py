@@ -1,4 +1,4 @@
-"""`omnigraph`: the program. Commands live in `cli/commands/`; errors become one sentence and an exit code here."""
+"""`omnigraph`: the program. Commands are in `cli/commands/`; errors become one sentence and an exit code here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
 
 FORMER_NAMES = {"read": "query", "change": "mutate", "check": "lint"}
-"""Words that users of earlier tools type; they work, with a warning."""
+"""Former names of commands; they still work, with a warning."""
 
 
 HOMES: Mapping[str, tuple[str, ...]] = {
@@ -57,8 +57,8 @@ _HOME_OF = {name: home for home, names in HOMES.items() for name in names}
 
 
 class Commands(MutableMapping[str, click.Command]):
-    """The commands by their first words. Their modules are loaded when one of them is asked for: a short command waits for
-    one module only."""
+    """The commands by their first words. The module of a command is loaded when the command is used, so that a short one does not
+    wait for the others."""
 
     def __init__(self) -> None:
         self._loaded: dict[str, click.Command] = {}
@@ -94,7 +94,7 @@ class Program(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The address of a graph in place of a command opens the shell on it."""
+        """Resolves a command; the address of a graph in its place opens the shell."""
         if args and args[0] not in self.commands and args[0] not in FORMER_NAMES and _is_address(args[0]):
             args = ["shell", *args]
         return super().resolve_command(ctx, args)
@@ -158,7 +158,7 @@ def serve() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """One command in this process; its exit code."""
+    """Run one command in this process; returns its exit code."""
     as_json = "--json" in arguments
     try:
         with cli.make_context("omnigraph", list(arguments)) as root:
@@ -200,7 +200,7 @@ def exit_code(error: OmnigraphError) -> int:
 
 
 def _bad_usage(error: click.ClickException, as_json: bool) -> int:
-    """Click's own complaint, in the shape of every other error."""
+    """A usage error of Click, shown like every other error."""
     context = getattr(error, "ctx", None)
     hint = f"see '{context.command_path} --help'" if context is not None else None
     message = " ".join(error.format_message().split()).rstrip(".")

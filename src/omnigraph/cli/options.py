@@ -1,4 +1,4 @@
-"""The flags that commands share. A command takes those it can use; the others are refused, before the verb as after it.
+"""The flags that commands share. A command refuses those that it does not use, before the verb as after it.
 
 omnigraph --json query ...        the same as        omnigraph query ... --json
 """
@@ -49,7 +49,7 @@ Decorator = Callable[[Callable[..., Any]], Any]
 
 
 def shared_flags(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Every shared flag, for the program itself: they may stand before the verb."""
+    """Adds every shared flag to the program itself: they may precede the verb."""
     for flag in reversed(_SHARED):
         function = _SHARED[flag](function)
     return function
@@ -66,9 +66,9 @@ def command(
     destroys: bool = False,
     flags: Mapping[str, Decorator] | None = None,
 ) -> Decorator:
-    """Register a command; it gets `settings` and `out`. One that is `served` works on a graph of a server too, one that is
-    `clustered` on a graph of a cluster, under its policy. Its docstring is the help: what it does, then after `\\b` its
-    examples, then after `\\b` the JSON it prints. `flags` are shared flags that mean more in this command."""
+    """Register a command; it gets `settings` and `out`. `served`: it also works on a graph of a server. `clustered`: it also
+    works on a graph of a cluster, under its policy. Its docstring is the help: what it does, then after `\\b` its examples, then
+    after `\\b` the JSON it prints. `flags` replace shared flags that have another meaning in this command."""
     taken = ["as_json", "quiet", "debug"]
     taken += ["store"] * graph + ["server"] * served + ["cluster"] * clustered
     taken += ["graph"] * (graph and (served or clustered)) + ["profile"] * (graph or served)
@@ -92,12 +92,12 @@ def command(
 
 
 def _resolved(verb: str, own: Mapping[str, Any]) -> Settings:
-    """The command's own flags over those before the verb, and the config file below both."""
+    """The settings: the command's own flags, then those before the verb, then the config file."""
     root = click.get_current_context().find_root()
     before: Mapping[str, Any] = root.params
     for flag, spelled in _SPELLED.items():
         if before.get(flag) and flag not in own:
-            raise click.UsageError(f"'{verb}' has no use for {spelled}")
+            raise click.UsageError(f"'{verb}' does not take {spelled}")
     merged = {flag: before.get(flag) if value in (None, False) else value for flag, value in own.items()}
     root.obj = {"debug": bool(merged["debug"])}
     config = Config.load()
@@ -125,7 +125,7 @@ as_of_option = click.option("--as-of", "--at", "as_of", metavar="TIME", help="Th
 
 
 def revision_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--revision` and `--as-of`, with the other words for them: which state of the graph to read."""
+    """`--revision` and `--as-of`, with their synonyms: which state of the graph to read."""
     function = as_of_option(function)
     return click.option(
         "--revision",
@@ -190,7 +190,7 @@ conf_option = click.option(
 
 
 def named_values(pairs: Sequence[str], flag: str) -> dict[str, str]:
-    """`NAME=VALUE` as given on a command line, by name."""
+    """Arguments of the form `NAME=VALUE`, by name."""
     values: dict[str, str] = {}
     for pair in pairs:
         name, sign, value = pair.partition("=")

@@ -1,4 +1,4 @@
-"""Showing results: a table or a sentence for people, JSON for programs. Every command has both."""
+"""Output of commands: a table or a sentence for people, JSON for programs. Every command has both."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from omnigraph import Result, SqlResult
 
 FILE_FORMATS = ("csv", "jsonl", "parquet", "arrow")
-"""Those that can be written to a file as well."""
+"""The formats that can be written to a file."""
 FORMATS = ("table", "kv", "json", *FILE_FORMATS)
 
 MIN_COLUMN = 6
-"""Narrower columns cannot be read: rows that would need them are shown one property per line."""
+"""Narrower columns would be unreadable: rows that need them are shown with one property per line."""
 
 REJECTS_SHOWN = 20
 
@@ -34,14 +34,14 @@ class Output:
     wrap: bool = False
 
     def done(self, value: Any, sentence: str) -> None:
-        """What a command has done: the JSON value, or a sentence that --quiet leaves out."""
+        """Print what a command has done: the JSON value, or a sentence that --quiet leaves out."""
         if self.as_json:
             self.json(value)
         elif not self.quiet:
             print(sentence)
 
     def show(self, value: Any, text: str) -> None:
-        """What a command was asked for: the JSON value, or the text."""
+        """Print what a command was asked for: the JSON value, or the text."""
         if self.as_json:
             self.json(value)
         elif text:
@@ -66,7 +66,7 @@ class Output:
             print("(none)")
 
     def rows(self, header: str, result: Result | SqlResult, format: str, envelope: Callable[[], Any]) -> None:
-        """Query rows on standard output, in one of `FORMATS`. `envelope` makes the JSON form of the whole result."""
+        """Print rows of a query, in one of `FORMATS`. `envelope` makes the JSON form of the whole result."""
         if format == "json":
             self.json(envelope())
         elif format in FILE_FORMATS:
@@ -96,8 +96,8 @@ def print_table(
     wrap: bool = False,
     numeric: Collection[str] | None = None,
 ) -> None:
-    """A table no wider than the terminal; so many columns that it could not be read become lines. Columns that are `numeric`
-    (by default, those that hold numbers) stand at the right."""
+    """Print a table no wider than the terminal, or one property per line if there are too many columns. `numeric` columns (by
+    default, those of numbers) are right-aligned."""
     from rich.cells import cell_len
 
     width = screen_width()
@@ -117,7 +117,7 @@ def print_table(
 
 
 def drawn_row(texts: Sequence[str], widths: Sequence[int], at_right: Sequence[bool], *, wrap: bool = False) -> str:
-    """A row of a table: each text in its cells, cut there or on as many lines as it needs."""
+    """A row of a table: each text is cut to its column or wrapped to as many lines as it needs."""
     cells = [wrapped(text, width) if wrap else [text] for text, width in zip(texts, widths, strict=True)]
     lines = []
     for parts in zip_longest(*cells, fillvalue=""):
@@ -127,7 +127,7 @@ def drawn_row(texts: Sequence[str], widths: Sequence[int], at_right: Sequence[bo
 
 
 def fit(text: str, width: int, at_right: bool) -> str:
-    """Text in exactly so many cells of a terminal, where some characters take two."""
+    """Text padded or cut to exactly this many cells of a terminal, where some characters take two."""
     from rich.cells import cell_len, set_cell_size
 
     if cell_len(text) > width:
@@ -137,7 +137,7 @@ def fit(text: str, width: int, at_right: bool) -> str:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Text on lines of so many cells, broken between words where that is possible."""
+    """Text wrapped to lines of this many cells, between words where possible."""
     from rich.cells import cell_len, chop_cells
 
     lines = []
@@ -155,7 +155,7 @@ def is_too_wide(columns: Sequence[str], width: int) -> bool:
 
 
 def fitted(widths: Sequence[int], room: int) -> list[int]:
-    """Widths that fit into `room`: the widest columns give way first, so that short ones stay whole."""
+    """Widths that fit into `room`: the widest columns shrink first, so that short ones stay whole."""
     result = list(widths)
     while sum(result) > room:
         result[result.index(max(result))] -= 1
@@ -163,14 +163,14 @@ def fitted(widths: Sequence[int], room: int) -> list[int]:
 
 
 def screen_width() -> int:
-    """The terminal's width. What goes into a file or a pipe is not cut."""
+    """The width of the terminal. Output to a file or a pipe is not cut."""
     if sys.stdout.isatty():
         return os.get_terminal_size(sys.stdout.fileno()).columns
     return int(os.environ.get("COLUMNS") or 10_000)
 
 
 def cut_lines(text: str) -> str:
-    """A drawing whose lines are cut to the terminal, so that none of them is broken."""
+    """A drawing with lines cut to the width of the terminal, so that none wraps."""
     if not sys.stdout.isatty():
         return text
     width = screen_width()
@@ -215,7 +215,7 @@ def age_text(at: dt.datetime) -> str:
 
 
 def write_new(path: str, text: str) -> None:
-    """AlreadyExists when there is a file: what a user has corrected is not written over."""
+    """Write a new file. AlreadyExists if there is one, which the user may have edited."""
     try:
         with open(path, "x", encoding="utf-8") as file:
             file.write(text)
@@ -229,14 +229,14 @@ def counted(number: int, singular: str, plural: str) -> str:
 
 
 def line(text: str) -> str:
-    """Text on one line, and nothing in it that a terminal would obey."""
+    """Text on one line, without control characters that a terminal would interpret."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 def print_error(error: OmnigraphError, as_json: bool) -> None:
-    """JSON on stdout, where a program reads; a sentence on stderr, where a person does."""
+    """Print an error: as JSON on stdout for programs, or as a sentence on stderr for people."""
     if as_json:
         print(json.dumps({"error": error.to_json()}, indent=2, ensure_ascii=False))
     else:
@@ -245,7 +245,7 @@ def print_error(error: OmnigraphError, as_json: bool) -> None:
 
 
 def error_text(error: OmnigraphError) -> str:
-    """One clear sentence, its place if it has one, and what to do."""
+    """One clear sentence, the position if there is one, and what to do."""
     if isinstance(error, LanguageError):
         return f"error: {error.render()}"
     place = ""

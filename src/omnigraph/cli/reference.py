@@ -1,4 +1,4 @@
-"""Pages of the documentation that are made from what the program itself says: commands, errors, grammars, the library.
+"""Pages of the documentation that are generated from the program: commands, errors, grammars, the library.
 
 python -m omnigraph.cli.reference docs        # writes commands.md, errors.md, grammar.md, library.md, http.md and openapi.json
 """
@@ -22,7 +22,7 @@ from omnigraph.server.openapi import openapi_text
 
 
 def command_reference() -> str:
-    """docs/commands.md: what `--help` says of every command, on one page."""
+    """docs/commands.md: the `--help` of every command, on one page."""
     from omnigraph.cli.main import cli
 
     lines = [
@@ -70,7 +70,7 @@ _EVERYWHERE = ("store", "server", "graph", "profile", "actor", "yes", "as_json",
 
 
 def _options(command: click.Command) -> list[str]:
-    """A row for each flag that is the command's own; for the program, its shared ones."""
+    """A row for each of the command's own flags; for the program, the shared ones."""
     context = click.Context(command, info_name="omnigraph")
     is_program = isinstance(command, click.Group)
     records = [

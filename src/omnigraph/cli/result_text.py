@@ -1,4 +1,4 @@
-"""Rows of a query for people: cut to the terminal, whole in a file or a pipe, and fast where there are many."""
+"""Rows of a query for people: cut to the terminal, complete in a file or a pipe, and fast for many rows."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from omnigraph import Result, SqlResult
 
 MIN_ROWS = 20
-"""Rows that are shown on a terminal, however low it is."""
+"""How many rows a terminal shows at least, however small it is."""
 OTHER_LINES = 5
-"""Lines of a terminal that are not rows: the command, the header, what follows."""
+"""How many lines of a terminal are not rows: the command, the header, the footer."""
 MANY_ROWS = 1_000
-"""Beyond, a table is drawn a column at a time."""
+"""Tables with more rows are drawn column by column."""
 
 
 def print_result(result: Result | SqlResult, column_width: int, *, wrap: bool, as_lines: bool) -> None:
-    """The rows as a table, or one property a line. On a terminal, those that fit it, and how many more there are."""
+    """Print the rows as a table, or with one property per line. A terminal gets those that fit, and how many more there are."""
     shown = min(len(result), rows_on_screen())
     print_rows(result.to_arrow().slice(0, shown), column_width, wrap=wrap, as_lines=as_lines)
     if len(result) > shown:
@@ -32,7 +32,7 @@ def print_result(result: Result | SqlResult, column_width: int, *, wrap: bool, a
 
 
 def print_rows(table: pa.Table, column_width: int, *, wrap: bool, as_lines: bool) -> None:
-    """All of these rows as a table, or one property a line; columns are cut to the terminal."""
+    """Print all of these rows as a table, or with one property per line; columns are cut to the terminal."""
     columns = table.column_names
     if as_lines or is_too_wide(columns, screen_width()):
         print_kv(_rows(table), columns)
@@ -46,14 +46,14 @@ def print_rows(table: pa.Table, column_width: int, *, wrap: bool, as_lines: bool
 
 
 def rows_on_screen() -> int:
-    """As many as a terminal shows; what goes into a file or a pipe is not cut."""
+    """How many rows fit on the terminal; output to a file or a pipe is not cut."""
     if not sys.stdout.isatty():
         return sys.maxsize
     return max(MIN_ROWS, os.get_terminal_size(sys.stdout.fileno()).lines - OTHER_LINES)
 
 
 def drawn_by_columns(table: pa.Table, column_width: int) -> Iterator[pa.Buffer | bytes]:
-    """The same lines as `print_table` prints, in pieces."""
+    """The lines that `print_table` prints, in pieces."""
     from rich.cells import cell_len
 
     names = [line(name) for name in table.column_names]
@@ -71,7 +71,7 @@ def drawn_by_columns(table: pa.Table, column_width: int) -> Iterator[pa.Buffer |
 
 
 class _Cells:
-    """A column of text, safe on a terminal. Text that is not plain ASCII is looked at one by one."""
+    """A column of text, safe on a terminal. Texts that are not plain ASCII are processed one by one."""
 
     def __init__(self, texts: pa.LargeStringArray) -> None:
         import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Where a command gets its graph and its actor from: flags, then the environment, then the config file."""
+"""Where a command gets its graph and its actor: from flags, then the environment, then the config file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StorageTarget:
-    """A graph in storage; one of a cluster with its policy, if it has one."""
+    """A graph in storage; a graph of a cluster has its policy, if there is one."""
 
     uri: str
     policy: Policy | None = None
@@ -29,7 +29,7 @@ class StorageTarget:
 
 @dataclass(frozen=True)
 class ServerTarget:
-    """A server, and the graph of it that was named, if one was."""
+    """A server and, if one was named, a graph of it."""
 
     url: str
     graph: str | None = None
@@ -41,7 +41,7 @@ class ServerTarget:
 
 @dataclass(frozen=True)
 class Settings:
-    """The flags every command takes, resolved."""
+    """The resolved values of the shared flags."""
 
     store: str | None = None
     server: str | None = None
@@ -55,7 +55,8 @@ class Settings:
     config: Config = field(default_factory=Config)
 
     def target(self, positional: str | None = None) -> StorageTarget | ServerTarget:
-        """Where the command works: an address on the command line, a profile, the environment, the config file."""
+        """What the command works on: from the address or flags of the command line, a profile, the environment or the config
+        file."""
         addresses = {
             "a graph": positional,
             "--store": self.store,
@@ -88,7 +89,7 @@ class Settings:
         )
 
     def flags(self) -> list[str]:
-        """The flags that name the place, as they were given: another command that is run with them works there, too."""
+        """The flags that name the graph, as they were given, so that another command can be run on it."""
         named = {"--store": self.store, "--server": self.server, "--graph": self.graph, "--profile": self.profile}
         named["--cluster"] = self.cluster
         return [word for flag, value in named.items() if value for word in (flag, value)]
@@ -109,7 +110,7 @@ class Settings:
         return self._of_cluster(str(profile.cluster), profile.default_graph)
 
     def _of_cluster(self, name_or_place: str, default_graph: str | None) -> StorageTarget:
-        """A graph of a cluster as it was applied."""
+        """A graph of a cluster, as it was applied."""
         from omnigraph.cluster import read_applied, root_of
         from omnigraph.policy import policy_of
 
@@ -122,7 +123,7 @@ class Settings:
         return StorageTarget(graph.uri, None if graph.policy is None else policy_of(graph.policy, id))
 
     def server_target(self) -> ServerTarget:
-        """The server, for a command that is about one."""
+        """The server, for a command that needs one."""
         target = self.target()
         if isinstance(target, StorageTarget):
             raise UsageError("no server was named", hint="pass --server NAME|URL")
@@ -184,7 +185,7 @@ class Settings:
         return RemoteGraph(connection, target.graph)
 
     def connect(self, target: ServerTarget) -> Connection:
-        """A connection to a server, with the token that is kept for it."""
+        """A connection to a server, with its stored token."""
         import click
 
         from omnigraph.client.connection import Connection
@@ -196,11 +197,11 @@ class Settings:
 
     @property
     def actor(self) -> str | None:
-        """Who makes a change in storage."""
+        """The actor of a change in storage."""
         return self.as_actor or self.config.actor
 
     def actor_for(self, graph: Graph | RemoteGraph) -> str | None:
-        """Who makes a change: on a server, whoever the token says."""
+        """The actor of a change; on a server, the token decides."""
         from omnigraph.graph import Graph
 
         if isinstance(graph, Graph):
@@ -210,7 +211,7 @@ class Settings:
         return None
 
     def warn_about_schema(self, file: str, *, is_first: bool) -> None:
-        """What looks wrong in a schema that compiles."""
+        """Print warnings about a schema that compiles but looks wrong."""
         if self.quiet:
             return
         from omnigraph.graph import lint_schema
@@ -219,17 +220,17 @@ class Settings:
             print(f"warning: {finding.render(file)}", file=sys.stderr)
 
     def announce(self, verb: str, uri: str) -> None:
-        """One line on stderr before a write, so that nobody writes to the wrong graph unawares."""
+        """Print one line on stderr before a write, to guard against writing to the wrong graph."""
         if not self.quiet:
             print(f"omnigraph {verb} → {uri} ({_way(uri)})", file=sys.stderr)
 
     def confirm_destruction(self, verb: str, uri: str) -> None:
-        """Ask before something is destroyed in a place that is not this machine's disk."""
+        """Ask before data is destroyed in storage that is not a local disk."""
         if not is_local(uri):
             self.confirm(f"{verb} on {uri} destroys data")
 
     def confirm(self, sentence: str) -> None:
-        """Ask for consent, unless --yes gave it."""
+        """Ask for confirmation, unless --yes was given. UsageError without it."""
         if self.yes:
             return
         if self.as_json or not sys.stdin.isatty():
@@ -241,7 +242,7 @@ class Settings:
 
 
 def _graphs_of(connection: Connection) -> str:
-    """The graphs that the server names, for a hint; a server need not."""
+    """The graphs of the server, for a hint; empty if the server does not list them."""
     from omnigraph.client.connection import listed_graphs
     from omnigraph.errors import OmnigraphError
 

@@ -1,4 +1,4 @@
-"""What keeps a short command short, and how a long one ends."""
+"""How commands start quickly and end."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from types import ModuleType
 from typing import NoReturn
 
 ALLOCATIONS = 50_000
-"""After so many the garbage collector looks for cycles. Python's own number makes it look some hundred times while modules are
-loaded, of which nothing is garbage."""
+"""The number of allocations between two garbage collections. With Python's default there would be some hundred while modules are
+loaded, none of which finds garbage."""
 _PANDAS = "pandas"
 _SPARK = "pyspark"
 _DUCKDB = "duckdb"
 
 
 class _LeftOut:
-    """Arrow looks for pandas when it makes its first value, which takes longer than most queries. Arrow works without
-    it, and of the commands only those on Spark use it: it is found as soon as Spark is loaded."""
+    """Hides pandas. Arrow imports it with its first value, which takes longer than most queries. Arrow works without it, and only
+    commands on Spark need it: it can be imported once Spark is loaded."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -35,32 +35,32 @@ _finder = _LeftOut()
 
 
 def leave_pandas_out() -> None:
-    """For a process that runs one command and ends. Not for a process that is somebody else's."""
+    """Hide pandas, in a process that runs only one command."""
     if _PANDAS not in sys.modules:
         sys.meta_path.insert(0, _finder)
 
 
 def want_pandas() -> None:
-    """To be called before the engines load, by a command that runs on Spark."""
+    """Undo `leave_pandas_out`, before the engines load, in a command that runs on Spark."""
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
 
 
 def collect_rarely() -> None:
-    """For a process that runs one command and ends."""
+    """Collect garbage rarely, in a process that runs only one command."""
     gc.set_threshold(ALLOCATIONS, *gc.get_threshold()[1:])
 
 
 def collect_nothing_at_the_end() -> None:
-    """The process ends: looking through everything that was loaded once more would take as long as a short read. DuckDB wants
-    that, and complains of what is left."""
+    """Skip the garbage collection at the end of the process, which would take as long as a short read. DuckDB needs it, and
+    complains about what is left."""
     if _DUCKDB not in sys.modules:
         gc.freeze()
 
 
 def end_process() -> NoReturn:
-    """Leave without taking the interpreter down. In a shell a query that was cancelled, or a look for completions, may still be on its
-    way out of an engine, in a thread of its own: the interpreter would tear it apart there, and the process would abort."""
+    """Exit without finalizing the interpreter. In a shell, another thread may still be inside an engine, with a query that was
+    cancelled or a completion: finalization would make the process abort."""
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -78,7 +78,7 @@ def register(cli: click.Group) -> None:
             options["sources"] = list(sources)
         for name in options:
             if name not in OPTIONS[algorithm]:
-                raise click.UsageError(f"'{algorithm}' has no use for --{'source' if name == 'sources' else name}")
+                raise click.UsageError(f"'{algorithm}' does not take --{'source' if name == 'sources' else name}")
         if algorithm == "shortest_paths" and not sources:
             raise UsageError("shortest paths need sources", hint="--source Ada, the id of a node; may repeat")
         address = settings.uri(uri)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def register(cli: click.Group) -> None:
     @cli.group()
     def branch() -> None:
-        """Make, list, delete and merge branches.
+        """Create, list, delete and merge branches.
 
         \b
         omnigraph branch create review --store ./people
@@ -226,7 +226,7 @@ def _register_reset(group: click.Group) -> None:
 
 
 def stopped_by_conflicts(out: Output, result: MergeResult, value: object, sentence: str) -> NoReturn:
-    """What a dry run found, and exit code 1."""
+    """Print what a dry run found, and exit with code 1."""
     count = len(result.conflicts) + len(result.schema_conflicts)
     out.done(value, f"{sentence}: {counted(count, 'conflict', 'conflicts')}")
     if not out.as_json:
@@ -272,7 +272,7 @@ def _register_tag(group: click.Group) -> None:
     @command(group, "delete", served=True)
     @click.argument("name")
     def delete(settings: Settings, out: Output, name: str) -> None:
-        """Remove a tag; the commit stays.
+        """Delete a tag; the commit stays.
 
         \b
         omnigraph tag delete v1 --store ./people

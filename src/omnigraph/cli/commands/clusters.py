@@ -25,7 +25,7 @@ _planner = click.option("--as", "actor", metavar="ACTOR", help="As for apply. A 
 def register(cli: click.Group) -> None:
     @cli.group()
     def cluster() -> None:
-        """Many graphs, their schemas, queries and policies, from one folder.
+        """Manage many graphs, with their schemas, queries and policies, from one folder.
 
         \b
         omnigraph cluster apply --config ./company
@@ -104,8 +104,8 @@ def _register_changing(cluster: click.Group) -> None:
     @command(cluster, "apply", graph=False, writes=True)
     @_folder
     def apply(settings: Settings, out: Output, folder: str) -> None:
-        """Apply the folder: make graphs, change schemas without loss of data, set queries and policies. Exit code 1 if something
-        cannot be applied; the rest is.
+        """Apply the folder: create graphs, change schemas without loss of data, set queries and policies. Exit code 1 if
+        something cannot be applied; the rest is.
 
         \b
         omnigraph cluster apply --config ./company --as ada
@@ -139,7 +139,7 @@ def _register_changing(cluster: click.Group) -> None:
         from omnigraph.cluster import read_config
 
         if settings.actor is None:
-            raise UsageError("an approval is somebody's", hint="--as ACTOR")
+            raise UsageError("an approval needs an actor", hint="--as ACTOR")
         _, record = run(read_config(folder), resource, settings.actor)
         out.done(dict(record), f"approved: the next apply removes {resource}")
 
@@ -168,7 +168,7 @@ def _register_changing(cluster: click.Group) -> None:
     @command(cluster, "import", graph=False, writes=True)
     @_folder
     def import_(settings: Settings, out: Output, folder: str) -> None:
-        """Begin a ledger with the graphs that exist already. An apply does the same when it finds them.
+        """Create the ledger, with the graphs that exist already. An apply does the same when it finds them.
 
         \b
         omnigraph cluster import --config ./company

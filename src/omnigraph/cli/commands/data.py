@@ -227,7 +227,9 @@ def _register_import(cli: click.Group) -> None:
         "--sample", default=100_000, show_default=True, metavar="ROWS", help="Rows of each table to look at; 0 for all."
     )
     @click.option(
-        "--dry-run", is_flag=True, help="Print the schema that would be made, and what would be loaded; make nothing."
+        "--dry-run",
+        is_flag=True,
+        help="Print the schema that would be inferred, and what would be loaded; create nothing.",
     )
     @load_engine_option
     @click.option("--rejects", metavar="FILE", help="Write rejected records to this new file and load the rest.")
@@ -244,7 +246,7 @@ def _register_import(cli: click.Group) -> None:
         rejects: str | None,
         message: str | None,
     ) -> None:
-        """Make a graph from a folder or file: infer a schema, create the graph, load everything as one commit.
+        """Create a graph from a folder or file: infer a schema, create the graph, load everything as one commit.
 
         SOURCE is a folder of CSV, JSON and Parquet files, an export for Neo4j's importer, a folder of Kuzu, or an SQLite or DuckDB
         file. 'schema infer' shows each guess and its reason; to correct one, edit that schema, then run init and load.
@@ -284,7 +286,7 @@ def _register_import(cli: click.Group) -> None:
 
 
 def _column_names(pairs: tuple[str, ...]) -> dict[str, str]:
-    """`LOCODE=code` as given on a command line. The last equals sign divides: names in a graph have none."""
+    """Parses `LOCODE=code` at the last equals sign: names in a graph have none."""
     names: dict[str, str] = {}
     for pair in pairs:
         column, sign, name = pair.rpartition("=")
@@ -322,7 +324,7 @@ def _loaded_text(address: str, receipt: LoadReceipt, rejects: str | None) -> str
 
 
 def _by_type(receipt: LoadReceipt) -> list[str]:
-    """How many entities of each type the input has: nodes, then edges, by name."""
+    """The number of entities of each type in the input: nodes, then edges, by name."""
     ordered = sorted(receipt.loaded.items(), key=lambda item: (item[0].startswith("edge:"), item[0]))
     return [f"  {key.partition(':')[2]}: {count:,}" for key, count in ordered]
 
@@ -370,7 +372,7 @@ def _explained_text(explained: LoadExplanation) -> str:
 
 
 def _work_text(receipt: LoadReceipt) -> str:
-    """Where the work was done, why there, and how fast."""
+    """Where the load ran, why there, and how fast."""
     done = f"{receipt.engine} ({receipt.engine_reason}), {receipt.seconds:.1f} s"
     if not receipt.total_entities or not receipt.seconds:
         return done
@@ -431,7 +433,7 @@ def _register_export(cli: click.Group) -> None:
 
 
 def _is_stdout(target: str) -> bool:
-    """Whether the export itself went where results are printed (`-`, `/dev/stdout`)."""
+    """Whether the export itself was written to standard output (`-`, `/dev/stdout`)."""
     import os
     import sys
 

@@ -1,4 +1,4 @@
-"""embed: vectors of texts that are stored."""
+"""embed: vectors of stored texts."""
 
 from __future__ import annotations
 

@@ -57,9 +57,9 @@ def register(cli: click.Group) -> None:
         from omnigraph.graph import init as init_graph
 
         if (schema is None) == (not data):
-            raise click.UsageError("give the schema with --schema FILE, or data to guess it from with --from PATH")
+            raise click.UsageError("give the schema with --schema FILE, or data to infer it from with --from PATH")
         if (key or map_file) and schema is not None:
-            raise click.UsageError("--key and --map-file go with --from")
+            raise click.UsageError("--key and --map-file need --from")
         settings.announce("init", uri)
         done = f"initialized {uri}"
         if schema is not None:
@@ -142,7 +142,7 @@ def register(cli: click.Group) -> None:
     @click.option("--small", is_flag=True, help="A quick look: 2,000 nodes and 10,000 edges, without Spark.")
     @click.option("--keep", metavar="FOLDER", help="Make the graph here and keep it (default: a temporary folder).")
     def demo(settings: Settings, out: Output, small: bool, keep: str | None) -> None:
-        """Make a realistic graph, load it on Spark, query, branch, diff, merge and travel in time.
+        """Create a realistic graph: load it on Spark, query, branch, diff, merge and travel in time.
 
         \b
         omnigraph demo
@@ -195,7 +195,7 @@ def register(cli: click.Group) -> None:
 
 
 def _optimized_row(table: TableReport) -> dict[str, object]:
-    """Before and after where the two differ."""
+    """A row of the report, with before and after where the two differ."""
     before, after = table.before, table.after
 
     def both(name: str) -> str:

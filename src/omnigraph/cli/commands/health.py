@@ -1,4 +1,4 @@
-"""verify, repair: whether a graph is whole, and what can be done when it is not."""
+"""verify, repair: whether a graph is intact, and what can be done if it is not."""
 
 from __future__ import annotations
 

@@ -63,11 +63,11 @@ def register(cli: click.Group) -> None:
 
 
 DRAWN = ""
-"""What `--graph` without a value is."""
+"""The value of `--graph` without a value."""
 
 
 def _graph_or_drawing(function: Any) -> Any:
-    """`--graph`: alone it draws, with a value it names a graph of a server."""
+    """The flag `--graph`: alone it draws, with a value it names a graph of a server."""
     return click.option(
         "--graph",
         is_flag=False,
@@ -132,7 +132,7 @@ def _register_list(group: click.Group) -> click.Command:
 
 
 def _drawing(settings: Settings, uri: str | None, draw: bool) -> tuple[Settings, str | None, bool]:
-    """What `--graph` means here. Before the address of a graph it has taken that for its value."""
+    """Resolves the two meanings of `--graph`. If the address of the graph followed it, that was taken for its value."""
     if settings.graph == DRAWN:
         return replace(settings, graph=None), uri, True
     if settings.graph is not None and uri is None and ("/" in settings.graph or settings.graph.startswith(".")):
@@ -178,7 +178,7 @@ def _show_log(
 
 
 def _changed_by(graph: Graph | RemoteGraph, commit: Commit) -> Sequence[TypeChanges]:
-    """What a commit changed against its first parent; nothing for the first commit, and when the state before it was swept."""
+    """What a commit changed against its first parent; nothing for the first commit, or if cleanup removed the state before it."""
     if commit.parent is None:
         return ()
     try:
@@ -470,7 +470,7 @@ def _register_revert(cli: click.Group) -> None:
         if result.conflicts or result.schema_conflicts:
             stopped_by_conflicts(out, result, value, f"would not revert {reverted.id} on {branch}")
         if result.outcome == "already_up_to_date":
-            out.done(value, f"{branch} has nothing of {reverted.id} any more; nothing changed")
+            out.done(value, f"{branch} has no changes of {reverted.id} any more; nothing changed")
         elif result.commit is None:
             out.done(value, f"would revert {reverted.id} on {branch}")
         else:
@@ -554,6 +554,6 @@ def _register_feed(group: click.Group) -> None:
             target, branch=branch, kinds=kinds or None, types=types or None, ops=ops or None, force=force
         )
         if target == "-":
-            return  # The snapshot itself ends with the cursor.
+            return  # On standard output, the snapshot itself ends with the cursor.
         text = f"wrote {done.entities} entities at commit {done.snapshot_commit_id}\ncursor {done.resume_cursor}"
         out.show({"out": target, **baseline_json(done)}, text)

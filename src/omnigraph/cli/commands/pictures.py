@@ -1,4 +1,4 @@
-"""picture: the schema, or what stands around a node, drawn."""
+"""picture: draws the schema, or a node with its neighbourhood."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def register(cli: click.Group) -> None:
         "--hops", type=click.IntRange(1, 6), default=1, show_default=True, help="The distance from the node, in edges."
     )
     @click.option(
-        "--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="The largest number of nodes."
+        "--limit", type=click.IntRange(1, 500), default=50, show_default=True, help="The maximum number of nodes."
     )
     @revision_options
     @click.option(
@@ -43,7 +43,7 @@ def register(cli: click.Group) -> None:
         target: str | None,
         force: bool,
     ) -> None:
-        """Draw the schema or, given a type and an id, a node and its neighborhood.
+        """Draw the schema or, given a type and an id, a node and its neighbourhood.
 
         SVG and HTML files need nothing else to be viewed. PNG needs the extra 'png'; without --output it goes into a pipe. Mermaid is
         for Markdown pages, DOT for Graphviz.

@@ -1,4 +1,4 @@
-"""policy *: policies checked, tried out and explained before they decide."""
+"""policy *: checks policies, tries them out, and explains their decisions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _policy_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _policies(cluster: str | None, graph: str | None, files: tuple[str, ...], as_graph: str) -> dict[str, Policy]:
-    """By name."""
+    """The policies that the flags name, by name."""
     from omnigraph.cluster import cluster_policies
     from omnigraph.policy import load_policy
 
@@ -71,7 +71,7 @@ def _policies(cluster: str | None, graph: str | None, files: tuple[str, ...], as
 def register(cli: click.Group) -> None:
     @cli.group()
     def policy() -> None:
-        """Who may do what: check a policy, try it out, ask it why.
+        """Policies say who may do what: check them, try them out, explain their decisions.
 
         \b
         omnigraph policy validate --cluster ./company
@@ -134,11 +134,11 @@ def register(cli: click.Group) -> None:
             raise click.exceptions.Exit(1)
 
     @command(policy, "explain", graph=False)
-    @click.option("--actor", metavar="ACTOR", help="Who.")
+    @click.option("--actor", metavar="ACTOR", help="The actor.")
     @click.option("--action", metavar="ACTION", help="The action to decide about.")
     @click.option("--branch", metavar="BRANCH", help="The branch that is read or written.")
     @click.option(
-        "--target-branch", metavar="BRANCH", help="The branch that is made, removed, merged into or migrated."
+        "--target-branch", metavar="BRANCH", help="The branch that is created, deleted, merged into or migrated."
     )
     @click.option("--query", metavar="NAME", help="The stored query.")
     @click.option("--matrix", is_flag=True, help="Show every actor and every action instead.")
@@ -174,7 +174,7 @@ def register(cli: click.Group) -> None:
             out.table(rows, ["actor", "action", "branches"], value={"matrix": rows})
             return
         if actor is None or action is None:
-            raise UsageError("who, and what?", hint="--actor and --action, or --matrix")
+            raise UsageError("no actor or no action was named", hint="--actor and --action, or --matrix")
         if action not in ACTIONS:
             raise UsageError(f"'{action}' is not an action", hint=f"the actions: {', '.join(ACTIONS)}")
         members = _decision_json(decide(policies, actor, ask_of(action, branch, target_branch, query)))

@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Asked:
-    """Which query, with which parameters. Without a source it is one that a server keeps."""
+    """The query to run, with its parameters. Without a source it is a stored query of a server."""
 
     source: str | Path | None
     values: Mapping[str, Any]
     name: str | None
 
     def text(self) -> str | Path:
-        """The source. UsageError without one."""
+        """The source. UsageError if there is none."""
         if self.source is None:
             raise _no_source()
         return self.source
 
     def stored_in(self, graph: Graph | RemoteGraph) -> tuple[RemoteStoredQueries, str]:
-        """The stored queries of the graph, and the name of the one that is asked. UsageError for a graph in storage."""
+        """The stored queries of the graph, and the name of the one to run. UsageError for a graph in storage."""
         from omnigraph.client.graph import RemoteGraph
 
         if not isinstance(graph, RemoteGraph) or self.name is None:
@@ -54,7 +54,7 @@ def _no_source() -> UsageError:
 
 
 def asks(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The flags that name a query, given to the command as `asked`."""
+    """Adds the flags that name a query; the command gets them as `asked`."""
 
     @functools.wraps(function)
     def run(
@@ -99,7 +99,7 @@ def asks(function: Callable[..., Any]) -> Callable[..., Any]:
 def _source(
     settings: Settings, name: str | None, query: str | None, text: str | None, queries: str | None
 ) -> str | Path | None:
-    """The text of the query, or its file: named, or found by the query's name in a folder. None for a stored query of a server."""
+    """The text of the query, or its file: given, or found by the query's name in a folder. None for a stored query of a server."""
     if sum(source is not None for source in (query, text, queries)) > 1:
         raise UsageError("--query, -e and --queries exclude each other")
     if query is not None:
@@ -153,7 +153,7 @@ def _register_query(cli: click.Group) -> None:
     @engine_option("local")
     @click.option("--timeout", type=float, metavar="SECONDS", help="Stop the query after this many seconds.")
     @click.option("--explain", is_flag=True, help="Show how the query would run, as a tree, instead of its rows.")
-    @click.option("--analyze", is_flag=True, help="The same after running it, with real rows and times.")
+    @click.option("--analyze", is_flag=True, help="Like --explain, but run the query, and show real rows and times.")
     @click.option(
         "--sql", "with_sql", is_flag=True, help="With --explain or --analyze: also the SQL that the engine runs."
     )
@@ -244,13 +244,13 @@ def _show(
 
 
 def write_result(out: Output, result: Result | SqlResult, target: str, format: str | None, *, force: bool) -> None:
-    """The rows to a file, in the format that was named or that the name of the file ends with."""
+    """Write the rows to a file, in the given format or the one of the file's suffix."""
     from omnigraph.wire.rows import write_rows
 
     chosen = format or target.rpartition(".")[2]
     if chosen not in FILE_FORMATS:
         hint = f"--format {'|'.join(FILE_FORMATS)}, or a name that ends with one of them"
-        raise UsageError(f"'{target}' has no format that rows are written in", hint=hint)
+        raise UsageError(f"'{target}' does not end in a format that rows can be written in", hint=hint)
     write_rows(result, target, chosen, replace=force)  # type: ignore[arg-type]
     value = {"output": target, "format": chosen, "row_count": len(result), "graph_commit_id": result.commit_id}
     out.done(value, f"wrote {counted(len(result), 'row', 'rows')} to {target}")
@@ -313,7 +313,7 @@ def _list_aliases(settings: Settings, out: Output) -> None:
 
 
 def _at_alias(settings: Settings, alias: Alias) -> Settings:
-    """The graph of the command line, or else that of the alias."""
+    """Settings with the graph of the command line or, without one, that of the alias."""
     if settings.store or settings.server or settings.profile:
         return settings
     return replace(settings, store=alias.store, server=alias.server, graph=settings.graph or alias.graph)

@@ -1,4 +1,4 @@
-"""recovery list|resume|discard: loads that died between staging and publishing."""
+"""recovery list|resume|discard: loads that were interrupted between staging and publishing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from omnigraph.cli.settings import Settings
 def register(cli: click.Group) -> None:
     @cli.group()
     def recovery() -> None:
-        """Prepared loads that were interrupted. Nothing depends on them: resume saves the work, discard forgets it.
+        """Prepared loads that were interrupted. Nothing depends on them: resume publishes them, discard drops them.
 
         \b
         omnigraph recovery list --store ./people

@@ -38,7 +38,7 @@ def register(cli: click.Group) -> None:
 
     @command(graphs, "list", graph=False, served=True)
     def list_graphs(settings: Settings, out: Output) -> None:
-        """List the graphs of a server, and where each is kept.
+        """List the graphs of a server, and where each is stored.
 
         \b
         omnigraph graphs list --server production
@@ -76,12 +76,12 @@ def _register_login(cli: click.Group) -> None:
                 hint=f"set servers.{name}.url there first; the servers: {named_servers(settings.config.servers)}",
             )
         path = store_token(name, _token() if token is None else token)
-        out.done({"server": name, "url": url, "path": str(path)}, f"kept the token of {name} ({url}) in {path}")
+        out.done({"server": name, "url": url, "path": str(path)}, f"stored the token of {name} ({url}) in {path}")
 
     @command(cli, "logout", graph=False)
     @click.argument("name")
     def logout(settings: Settings, out: Output, name: str) -> None:
-        """Forget the token of a server.
+        """Remove the stored token of a server.
 
         \b
         omnigraph logout production

@@ -1,4 +1,4 @@
-"""serve, token new: graphs over HTTP, and the tokens of those who may ask."""
+"""serve, token new: graphs over HTTP, and tokens for their users."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def start(
     metrics_bind: str | None,
     log_format: str,
 ) -> int:
-    """Serve as the options say; the exit code."""
+    """Serve with these options; returns the exit code."""
     from omnigraph.extras import load_extra
 
     for package in ("starlette", "uvicorn"):
@@ -144,7 +144,7 @@ def start(
     from omnigraph.server.starting import source_of
 
     if (tls_cert is None) != (tls_key is None):
-        raise UsageError("--tls-cert and --tls-key go together")
+        raise UsageError("--tls-cert and --tls-key need each other")
     host, port = parse_bind(bind)
     listening = Listening(
         host,
@@ -181,7 +181,7 @@ def start(
         if start_token is not None:
             scheme = "http" if tls_cert is None else "https"
             print(f"open {scheme}://{address}/#token={start_token}", file=sys.stderr, flush=True)
-        # Last: whoever waits for this line may read the other one at once.
+        # Printed last, so that a program that waits for this line can read the other one too.
         print(f"OMNIGRAPH_LISTEN_ADDR={address}", flush=True)
 
     return run(source, listening, settings, announce)

@@ -1,4 +1,4 @@
-"""shell: a graph, asked interactively."""
+"""shell: interactive queries and changes."""
 
 from __future__ import annotations
 

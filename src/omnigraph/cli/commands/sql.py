@@ -1,4 +1,4 @@
-"""sql: questions in SQL."""
+"""sql: queries in SQL."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _worth_optimizing(graph: Graph, branch: str) -> list[str]:
 
 
 def _moved(apart: Sequence[tuple[Branch, Distance]]) -> str:
-    """The branches that are elsewhere, those with the newest commits first."""
+    """The branches whose heads differ from this one, those with the newest commits first."""
     newest_first = sorted(apart, key=lambda pair: pair[0].at, reverse=True)
     moved = [f"{branch.name} +{at.ahead} -{at.behind}" for branch, at in newest_first if at.ahead or at.behind]
     if not moved:

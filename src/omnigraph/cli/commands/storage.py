@@ -1,4 +1,4 @@
-"""cleanup, storage: what a graph takes up, and giving back what nothing keeps."""
+"""cleanup, storage: how much storage a graph takes, and reclaiming what nothing keeps."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The shell: queries, changes and commands that are typed one after another, or come from a script."""
+"""The shell: queries, changes and commands that are typed one after another, or read from a script."""

@@ -1,4 +1,4 @@
-"""The commands of the shell: those of its own, and every command of the program that works on a graph."""
+"""The commands of the shell: its own, and every command of the program that works on a graph."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TYPING = (
 
 @dataclass(frozen=True)
 class Command:
-    """A command of the shell: what follows its name, what it does, and doing it."""
+    """A command of the shell: its arguments, its description, and its function."""
 
     arguments: str
     help: str
@@ -34,7 +34,7 @@ class Command:
 
 
 def run_command(session: Session, text: str) -> None:
-    """Run what begins with a dot. UsageError when there is no such command."""
+    """Run a line that begins with a dot. UsageError if there is no such command."""
     name, _, rest = text[1:].strip().partition(" ")
     own = OWN.get(name)
     if own is not None:
@@ -47,7 +47,7 @@ def run_command(session: Session, text: str) -> None:
     _run_of_program(session, command, path, words[len(path) :])
 
 
-# ---------------------------------------------------------------- of the shell
+# ---------------------------------------------------------------- commands of the shell
 
 
 def _help(session: Session, _rest: str) -> None:
@@ -162,7 +162,7 @@ def _statements(rest: str, command: str) -> Iterator[Statement]:
 
 def _choice(what: str, value: str, known: Sequence[str]) -> str:
     if value not in known:
-        raise UsageError(f"'{line(value)}' is no {what}", hint=f"one of {', '.join(known)}")
+        raise UsageError(f"'{line(value)}' is not a {what}", hint=f"one of {', '.join(known)}")
     return value
 
 
@@ -170,10 +170,10 @@ def _words(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise UsageError(f"cannot read '{line(text)}': {error}", hint='quote values with blanks: "a b"') from None
+        raise UsageError(f"cannot read '{line(text)}': {error}", hint='quote values with spaces: "a b"') from None
 
 
-# ---------------------------------------------------------------- of the program
+# ---------------------------------------------------------------- commands of the program
 
 
 def program_words() -> list[str]:
@@ -197,7 +197,7 @@ def _root() -> click.Group:
 
 
 def _of_program(words: Sequence[str]) -> tuple[click.Command | None, list[str]]:
-    """The command that some words begin with, and the words that name it."""
+    """The command that these words begin with, and the words that name it."""
     command: click.Command | None = _root()
     path: list[str] = []
     for word in words:
@@ -209,7 +209,7 @@ def _of_program(words: Sequence[str]) -> tuple[click.Command | None, list[str]]:
 
 
 def _run_of_program(session: Session, command: click.Command, path: Sequence[str], words: Sequence[str]) -> None:
-    """Run a command of the program here: on the graph of the session, where the session stands. Failed when it does."""
+    """Run a command of the program on the graph of the session, at its revision. Raises Failed if the command fails."""
     from omnigraph.cli.main import run
 
     taken = {parameter.name: parameter.opts for parameter in command.params if isinstance(parameter, click.Option)}

@@ -1,4 +1,4 @@
-"""The shell on a terminal: editing with prompt_toolkit, colours and completion from the words that editors use."""
+"""The shell on a terminal: editing with prompt_toolkit, with colours and completion from the tables for editors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _TOKEN = re.compile(
 
 
 class Colours(Lexer):
-    """Words are looked up, never parsed: what is half typed has colours as well."""
+    """Highlights words by lookup, without parsing, so that unfinished text has colours too."""
 
     def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
         lines = document.lines
@@ -90,7 +90,7 @@ def _style(token: re.Match[str]) -> str:
 
 
 class Suggestions(Completer):
-    """Commands after a dot at the beginning; types, edges, properties, variables and words of the language in a query."""
+    """Completes commands after a leading dot, and types, edges, properties, variables and keywords in a query."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -103,7 +103,7 @@ class Suggestions(Completer):
             elif complete_event.completion_requested or before[-1:].strip():
                 yield from self._of_query(document.text, document.cursor_position_row, document.cursor_position_col)
         except OmnigraphError:
-            return  # a graph that does not answer has nothing to suggest
+            return  # no suggestions if the graph does not answer
 
     def _of_command(self, before: str) -> Iterator[Completion]:
         name, separator, rest = before[1:].partition(" ")
@@ -164,7 +164,7 @@ def _keys() -> KeyBindings:
 
 
 def history_at(path: Path) -> History:
-    """What was typed before, in a file that only its owner reads; in memory where no file can be."""
+    """The history of the prompt, in a file that only its owner can read, or in memory if it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
@@ -174,7 +174,8 @@ def history_at(path: Path) -> History:
 
 
 def run_prompt(session: Session, name: str, history: Path) -> NoReturn:
-    """Read, run, show, until somebody leaves, and with that the process ends. Ctrl-C empties the line or ends what runs; Ctrl-D leaves."""
+    """Read, run and show statements until the user leaves, which ends the process. Ctrl-C clears the line or cancels what runs;
+    Ctrl-D leaves."""
     asked: PromptSession[str] = PromptSession(
         history=history_at(history),
         lexer=Colours(),
@@ -201,7 +202,7 @@ def run_prompt(session: Session, name: str, history: Path) -> NoReturn:
 
 
 def _run(session: Session, typed: str) -> None:
-    """Run what was typed; whatever becomes of it, the shell goes on."""
+    """Run what was typed. Errors are shown, and the shell continues."""
     try:
         session.run(typed)
     except Terminated:
@@ -213,4 +214,4 @@ def _run(session: Session, typed: str) -> None:
     except OmnigraphError as error:
         print_error(error, session.out.as_json)
     except Failed:
-        pass  # it has said why
+        pass  # it has printed why

@@ -12,14 +12,14 @@ from omnigraph.errors import Cancelled
 
 @dataclass(frozen=True)
 class Piece:
-    """One statement or command, and how many lines came before it."""
+    """One statement or command, and the number of lines before it."""
 
     text: str
     lines_before: int
 
 
 def pieces(lines: Iterable[str]) -> Iterator[Piece]:
-    """What a script holds, each as soon as its last line was read. What is unfinished at the end is a piece, too."""
+    """The statements and commands of a script, each as soon as its last line is read. An unfinished one at the end is included."""
     from omnigraph.graph.editing import is_unfinished
 
     held: list[str] = []
@@ -39,7 +39,7 @@ def pieces(lines: Iterable[str]) -> Iterator[Piece]:
 
 
 def run_script(session: Session, lines: Iterable[str]) -> int:
-    """Run a script; its exit code. Errors of statements are the caller's."""
+    """Run a script; returns its exit code. Errors of statements are raised."""
     try:
         for piece in pieces(lines):
             session.run(piece.text, lines_before=piece.lines_before)

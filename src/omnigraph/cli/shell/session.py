@@ -1,4 +1,4 @@
-"""A session of the shell: the graph, where it stands in it, how it shows things, and running what was typed."""
+"""A session of the shell: the graph, the current revision, the output mode, and running what was typed."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ MODES = ("table", "kv", "json", "jsonl", "csv")
 
 
 class Quit(Exception):
-    """Somebody wants to leave."""
+    """The user wants to leave."""
 
 
 class Failed(Exception):
-    """A command of the program failed, and has said why."""
+    """A command of the program failed, and has printed why."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -34,7 +34,7 @@ class Failed(Exception):
 
 @dataclass
 class Session:
-    """What a shell remembers between two statements."""
+    """The state of a shell between statements."""
 
     graph: Graph | RemoteGraph
     settings: Settings
@@ -44,29 +44,29 @@ class Session:
     timing: bool = False
     params: dict[str, str] = field(default_factory=dict)
     rest: tuple[Result | SqlResult, int] | None = None
-    """The result that was shown last, and how many of its rows were."""
+    """The result that was shown last, and how many of its rows were shown."""
     _catalog: Catalog | None = None
 
     @property
     def catalog(self) -> Catalog:
-        """The schema where the session stands, asked for once for each statement."""
+        """The schema at the current revision, fetched once per statement."""
         if self._catalog is None:
             self._catalog = self.graph.snapshot(self.revision).schema
         return self._catalog
 
     def use(self, revision: str) -> None:
-        """Stand at another branch, tag or commit. NotFound when there is none."""
+        """Switch to another branch, tag or commit. NotFound if there is none."""
         self.graph.commit(revision)
         self.revision, self._catalog = revision, None
 
     def stands_on_branch(self) -> bool:
         try:
             return self.graph.branches.exists(self.revision)
-        except UsageError:  # such as main~1, which no branch can be called
+        except UsageError:  # not a valid name of a branch, such as main~1
             return False
 
     def run(self, typed: str, *, lines_before: int = 0) -> None:
-        """Run one command or one statement; errors are the caller's. `lines_before` of a script came before it."""
+        """Run one command or one statement; errors are raised. `lines_before` is its position in a script."""
         from omnigraph.cli.shell.commands import run_command
 
         self._catalog = None
@@ -95,7 +95,7 @@ class Session:
         return placed
 
     def arguments(self, statement: Statement) -> dict[str, object]:
-        """The parameters that were set and that the statement declares."""
+        """The parameters that are set and that the statement declares."""
         from omnigraph.graph.texts import declared_parameters, spelled_parameters
 
         declared = declared_parameters(statement.text, statement.name)
@@ -122,7 +122,7 @@ class Session:
         return wait_for(lambda: self.graph.query(statement.text, arguments, cancel=stop, **asked), stop.cancel)
 
     def explained(self, statement: Statement, *, analyze: bool) -> Explanation:
-        """How a query would run where the session stands, or how it ran."""
+        """How a query would run at the current revision, or how it ran."""
         from omnigraph import Cancellation
         from omnigraph.graph import Graph
 
@@ -134,7 +134,7 @@ class Session:
         return wait_for(lambda: self.graph.explain(statement.text, arguments, cancel=stop, **asked), stop.cancel)
 
     def run_sql(self, text: str) -> None:
-        """Ask in SQL, where the session stands."""
+        """Run SQL at the current revision."""
         from omnigraph import Cancellation
 
         stop = Cancellation()
@@ -163,7 +163,7 @@ class Session:
         self.out.done(receipt_json(receipt), f"changed {receipt.branch}: {nodes}, {edges}; {outcome}{took}")
 
     def show(self, result: Result | SqlResult, seconds: float) -> None:
-        """A result in the mode of the session: on a terminal, as many rows as fit it."""
+        """Show a result in the mode of the session; on a terminal, as many rows as fit."""
         from omnigraph.cli.result_text import rows_on_screen
 
         if self.mode not in ("table", "kv"):
@@ -185,7 +185,7 @@ class Session:
         return sql_json(result, revision=self.revision, as_of=None)
 
     def show_more(self) -> None:
-        """The next page of the result that was shown last."""
+        """Show the next page of the last result."""
         if self.rest is None:
             print("(no more rows)")
             return
@@ -204,7 +204,7 @@ class Session:
         self.rest = (result, shown) if shown < len(result) else None
 
     def took(self, seconds: float) -> str:
-        """How long something took, if that is to be shown."""
+        """How long something took, as text, if `.timing` is on."""
         if not self.timing:
             return ""
         return f", {seconds * 1_000:.1f} ms" if seconds < 1 else f", {seconds:.2f} s"

@@ -1,4 +1,4 @@
-"""Waiting for work that Ctrl-C may end: the work, never the shell."""
+"""Waiting for work that Ctrl-C may cancel, without ending the shell."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ Answer = TypeVar("Answer")
 
 
 class Abandoned(Exception):
-    """Somebody did not want to wait any longer. The work goes on until it ends by itself, and its answer is thrown away."""
+    """The user did not want to wait any longer. The work continues until it ends, and its result is discarded."""
 
 
 def wait_for(work: Callable[[], Answer], on_interrupt: Callable[[], None]) -> Answer:
-    """The answer of some work, which is done in a thread of its own: an interrupt must not fall into the middle of it.
+    """The result of `work`, which runs in a separate thread, so that an interrupt does not hit it in the middle.
 
-    The first Ctrl-C calls `on_interrupt`, which asks the work to end; the second, or one that it raises itself, is Abandoned.
+    The first Ctrl-C calls `on_interrupt`, which asks the work to end; a second one, or a KeyboardInterrupt from `on_interrupt`,
+    raises Abandoned.
     """
     outcome: Future[Answer] = Future()
 
@@ -46,7 +47,7 @@ def wait_for(work: Callable[[], Answer], on_interrupt: Callable[[], None]) -> An
 
 
 def _ended(outcome: Future[Answer]) -> None:
-    """Waits for the end, whatever it is: an interrupt of this thread is not to be taken for one of the work."""
+    """Wait for the end without raising the error of the work: a KeyboardInterrupt here is one of this thread."""
     ended = threading.Event()
     outcome.add_done_callback(lambda _: ended.set())
     ended.wait()
