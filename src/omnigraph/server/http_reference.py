@@ -17,35 +17,35 @@ _TAGS = {
 }
 _INTRODUCTION = f"""# The HTTP interface
 
-Made from the server's own tables; [server.md](server.md) says how to run one, `docs/openapi.json` is the same for programs.
+Generated from the server's own tables. [server.md](server.md) says how to run a server; `docs/openapi.json` is this page for programs.
 The contract's version is {CONTRACT_VERSION}.
 
-JSON in and out, UTF-8. Integers beyond 2^53 - 1, NaN and infinities are text; dates and instants are ISO text. A name in braces is
-one percent-encoded segment of the path: the branch `review/1` is `review%2F1`. `?` marks what may be left out.
+Bodies are JSON in UTF-8. Integers beyond 2^53 - 1, NaN and infinities are text; dates and instants are ISO text. A name in braces is
+one percent-encoded segment of the path: the branch `review/1` is `review%2F1`. `?` marks what may be left out, `*` what may be repeated.
 
-Every route but the open ones wants `Authorization: Bearer TOKEN`. The actor comes from the token and from nothing else.
+Every route except the open ones needs `Authorization: Bearer TOKEN`. The actor comes from the token and from nothing else.
 """
 _HEADERS = """## Headers
 
 | of a request | |
 |---|---|
-| `Authorization: Bearer TOKEN` | who asks |
+| `Authorization: Bearer TOKEN` | identifies the actor |
 | `Omnigraph-If-Graph-Commit: ID` | on the routes that end in `/if-graph-commit`, and only there: the write is made if the branch is at this commit, otherwise 412 |
 | `If-Match: "ID"` | the same, on every write |
 | `If-None-Match: "TAG"` | on a GET that gave an `ETag`: 304 if nothing has changed |
 | `Idempotency-Key: KEY` | on every write, 1 to 128 visible ASCII characters: see [server.md](server.md#a-write-that-is-sent-again) |
 | `Omnigraph-Message: TEXT` | on every write: the commit's message, percent-encoded UTF-8, up to 1,024 bytes; also a member of the body |
-| `Accept-Encoding: zstd, gzip` | exports and baselines in text are compressed while they are made |
-| `X-Request-Id: ID` | taken over when it is 1 to 128 of `A-Z a-z 0-9 . _ -`, otherwise made |
+| `Accept-Encoding: zstd, gzip` | text exports and baselines are compressed on the fly |
+| `X-Request-Id: ID` | used if it is 1 to 128 of `A-Z a-z 0-9 . _ -`, otherwise replaced by a generated one |
 | `traceparent` | the trace that the request belongs to |
 
 | of an answer | |
 |---|---|
 | `X-Request-Id` | always |
 | `Omnigraph-Graph-Commit` | the commit that was read or made; a write that changes nothing names none |
-| `ETag` | of a branch's state: its commit id |
-| `Server-Timing` | milliseconds of the parts of the work |
-| `Idempotent-Replayed: true` | the write was made before |
+| `ETag` | the commit id of the branch's state |
+| `Server-Timing` | milliseconds for each part of the work |
+| `Idempotent-Replayed: true` | the write was made by an earlier request |
 | `Deprecation`, `Link` | the route has a successor |
 | `Retry-After` | seconds, with 429, 503 and a lost race (409) |
 """
@@ -125,7 +125,7 @@ def _written_kind(kind: str, schema: dict[str, Any]) -> str:
 def _errors() -> Iterator[str]:
     yield "## Errors"
     yield ""
-    yield "The body is `Error`. `problem.code` is the code of [errors.md](errors.md); the most special row counts."
+    yield "The body is `Error`. `problem.code` is the code of [errors.md](errors.md). If several rows apply, the most specific one counts."
     yield ""
     yield "| error (`problem.code`) | status | `code` |"
     yield "|---|---|---|"

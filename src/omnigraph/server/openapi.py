@@ -18,24 +18,24 @@ CONTRACT_VERSION = "0.10.0"
 SECURITY = "bearer_token"
 
 STATUS_TEXTS = {
-    302: "It is elsewhere.",
-    304: "The client has it already.",
+    302: "The Blob is elsewhere.",
+    304: "The client already has the current state.",
     400: "The request is wrong.",
-    401: "There is no token, or it is not known.",
-    403: "A policy does not allow it.",
-    404: "There is no such thing, or none that the caller may see.",
-    405: "The path takes other methods.",
-    406: "The client does not take JSON.",
-    409: "It contradicts the state of the graph, or another write.",
+    401: "The token is missing or unknown.",
+    403: "The policy does not allow the request.",
+    404: "It does not exist, or the caller may not see it.",
+    405: "The path does not accept this method.",
+    406: "The client does not accept JSON.",
+    409: "The request conflicts with the state of the graph, or with another write.",
     410: "Cleanup has removed what was asked for.",
-    412: "The branch is not at the expected commit, or the Blob is another one.",
+    412: "The branch is not at the expected commit, or the Blob has changed.",
     413: "The request or its answer is too large.",
-    415: "The body is of another content type.",
+    415: "The content type of the body is not accepted.",
     416: "The range begins beyond the end.",
     422: "The idempotency key was used for another request.",
     429: "The actor has too many writes in flight.",
-    500: "A defect; the log has it under the request id.",
-    503: "The store does not answer, or the server ends.",
+    500: "An internal error; the log has it under the request id.",
+    503: "The store does not answer, or the server is stopping.",
 }
 
 _WRITE_HEADERS = (

@@ -60,11 +60,11 @@ _READS: tuple[Route, ...] = (
 )  # fmt: skip
 
 _LANGUAGE: tuple[Route, ...] = (
-    Route("GET", "/language", "getLanguage", "The words of both languages, for editors.", None,
+    Route("GET", "/language", "getLanguage", "The vocabulary of both languages, for editors.", None,
           json_answer("Language", "Keywords, functions, forms and types."), pool="none", is_open=True, tag="ours"),
     Route("POST", of_graph("/explain"), "explainQuery", "How a read would run.", "read",
           json_answer("Explanation", "Its inputs, how they are reached, and its SQL."), body=Body("ExplainRequest"), tag="ours"),
-    Route("POST", of_graph("/lint"), "lintText", "Mistakes and advice, of queries or of a schema.", "read",
+    Route("POST", of_graph("/lint"), "lintText", "Errors and advice for queries or a schema.", "read",
           json_answer("Diagnostics", "With their places."), body=Body("LintRequest"), tag="ours"),
     Route("POST", of_graph("/format"), "formatQueries", "Queries as the language prints them.", "read",
           json_answer("Formatted", "The text."), body=Body("FormatRequest"), tag="ours"),
@@ -73,14 +73,14 @@ _LANGUAGE: tuple[Route, ...] = (
 )  # fmt: skip
 
 _UPKEEP: tuple[Route, ...] = (
-    Route("GET", of_graph("/storage"), "getStorage", "What each type takes up, and what cleanup could give back.", "read",
+    Route("GET", of_graph("/storage"), "getStorage", "The space that each type uses, and how much cleanup could reclaim.", "read",
           json_answer("Storage", "By type, branch and tag."), parameters=(_BRANCH,), tag="ours"),
     Route("POST", of_graph("/maintenance/optimize"), "optimizeGraph", "Compact tables and bring indexes up to date.", "admin",
           json_answer("Optimized", "What was done."), errors=(409,), body=Body("OptimizeRequest", is_required=False), pool="bulk", tag="ours"),
-    Route("POST", of_graph("/maintenance/cleanup"), "cleanUpGraph", "Give back the space of what nothing keeps.", "admin",
+    Route("POST", of_graph("/maintenance/cleanup"), "cleanUpGraph", "Remove commits and files that nothing keeps.", "admin",
           json_answer("Cleaned", "What was removed; without `confirm`, what would be."), errors=(409,),
           body=Body("CleanupRequest", is_required=False), pool="bulk", tag="ours"),
-    Route("GET", of_graph("/maintenance/recovery"), "listPrepared", "Writes that were prepared and not published.", "admin",
+    Route("GET", of_graph("/maintenance/recovery"), "listPrepared", "Writes that were prepared but not published.", "admin",
           json_answer("PreparedList", "Oldest first."), tag="ours"),
     Route("POST", of_graph("/maintenance/recovery/{commit_id}/resume"), "resumePrepared", "Publish a prepared write.", "admin",
           json_answer("Resumed", "Its commit."), errors=(400, 409), pool="bulk", tag="ours"),
@@ -91,7 +91,7 @@ _UPKEEP: tuple[Route, ...] = (
 )  # fmt: skip
 
 _STREAMS: tuple[Route, ...] = (
-    Route("GET", of_graph("/changes/stream"), "streamChanges", "Changes as they come, as server-sent events.", "read",
+    Route("GET", of_graph("/changes/stream"), "streamChanges", "Changes as they happen, as server-sent events.", "read",
           {200: Response(None, "block, caught_up, gap; an id is the cursor after it.", EVENTS)}, errors=(409, 410),
           parameters=(_BRANCH, RequestParameter("cursor"), RequestParameter("start"), *_FILTERS,
                       RequestParameter("Last-Event-ID", place="header", description="The cursor to go on from.")),
@@ -108,9 +108,9 @@ _LOAD_OPTIONS = (
 _STARTED = {202: Response("JobStarted", "The job was started.")}
 
 _JOBS: tuple[Route, ...] = (
-    Route("POST", of_graph("/jobs/load"), "startLoad", "Load files that the server can reach, and go on meanwhile.", "change",
+    Route("POST", of_graph("/jobs/load"), "startLoad", "Load files that the server can reach, as a job.", "change",
           _STARTED, errors=(429,), body=Body("JobLoadRequest"), pool="write", tag="ours"),
-    Route("POST", of_graph("/jobs/load/upload"), "startUpload", "Load the files of a form, and go on meanwhile.", "change",
+    Route("POST", of_graph("/jobs/load/upload"), "startUpload", "Load the files of a form, as a job.", "change",
           _STARTED, errors=(429,), body=Body(None, media_type="multipart/form-data"), parameters=_LOAD_OPTIONS, pool="write",
           takes_large_body=True, is_streamed_in=True, tag="ours"),
     Route("POST", of_graph("/load/arrow"), "loadArrow", "Load an Arrow stream of one type as one commit.", "change",
@@ -125,12 +125,12 @@ _JOBS: tuple[Route, ...] = (
                       RequestParameter("delimiter", description="Of CSV; a comma when it is left out.")),
           pool="bulk", is_write=True, takes_large_body=True, is_streamed_in=True, tag="ours"),
     Route("GET", of_graph("/jobs"), "listJobs", "The caller's jobs in this process, newest first.", "read",
-          json_answer("JobList", "And, for who may see them, loads that were prepared and not published."), tag="ours"),
-    Route("GET", of_graph("/jobs/{job_id}"), "getJob", "How far a job is.", "read", json_answer("Job", "Its state."),
+          json_answer("JobList", "For callers who may see them, also loads that were prepared but not published."), tag="ours"),
+    Route("GET", of_graph("/jobs/{job_id}"), "getJob", "The progress of a job.", "read", json_answer("Job", "Its state."),
           pool="none", tag="ours"),
-    Route("DELETE", of_graph("/jobs/{job_id}"), "cancelJob", "End a job; nothing of it is published unless it was already.", "read",
+    Route("DELETE", of_graph("/jobs/{job_id}"), "cancelJob", "Cancel a job; what it has published stays.", "read",
           json_answer("Job", "Its state."), pool="none", tag="ours"),
-    Route("GET", of_graph("/jobs/{job_id}/events"), "followJob", "How far a job is, as server-sent events.", "read",
+    Route("GET", of_graph("/jobs/{job_id}/events"), "followJob", "The progress of a job, as server-sent events.", "read",
           {200: Response(None, "state, until it has ended.", EVENTS)}, pool="none", tag="ours"),
     Route("GET", of_graph("/jobs/{job_id}/rejects"), "getRejects", "The records that a load set aside.", "read",
           {200: Response(None, "A record a line, with the reason.", NDJSON)}, tag="ours"),
