@@ -76,14 +76,14 @@ def strict_changes_are_carried_over(patch: pytest.MonkeyPatch) -> None:
 
 def read_tables_may_move(patch: pytest.MonkeyPatch) -> None:
     """Tables a plan relied on are not looked at (write skew)."""
-    moved = Attempt._moved
-    patch.setattr(Attempt, "_moved", lambda self, plan: moved(self, replace(plan, reads=())))
+    moved = Attempt.moved
+    patch.setattr(Attempt, "moved", lambda self, plan: moved(self, replace(plan, reads=())))
 
 
 def schemas_may_move(patch: pytest.MonkeyPatch) -> None:
     """A plan is put on whatever schema is there, its own change of it too."""
-    moved = Attempt._moved
-    patch.setattr(Attempt, "_moved", lambda self, plan: moved(self, replace(plan, schema=self.snapshot.schema)))
+    moved = Attempt.moved
+    patch.setattr(Attempt, "moved", lambda self, plan: moved(self, replace(plan, schema=self.snapshot.schema)))
 
 
 def neighbours_may_change_the_schema(patch: pytest.MonkeyPatch) -> None:
@@ -94,12 +94,12 @@ def neighbours_may_change_the_schema(patch: pytest.MonkeyPatch) -> None:
 
 def groups_judge_by_id(patch: pytest.MonkeyPatch) -> None:
     """A plan rebased on a neighbour of its group stays there although that neighbour moved."""
-    moved = Attempt._moved
+    moved = Attempt.moved
 
     def by_id(self: Attempt, plan: PublishPlan) -> set[str]:
         return set() if plan.base.id == self.snapshot.commit.id else moved(self, plan)
 
-    patch.setattr(Attempt, "_moved", by_id)
+    patch.setattr(Attempt, "moved", by_id)
 
 
 def deleted_branches_are_written(patch: pytest.MonkeyPatch) -> None:

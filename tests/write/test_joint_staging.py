@@ -17,7 +17,7 @@ from omnigraph.history import PublishPlan, Snapshot
 from omnigraph.storage import LocalStore
 from omnigraph.testing.failpoints import Failpoint, arm
 from omnigraph.write import WriteTransaction
-from omnigraph.write.joint import JointStage
+from omnigraph.write.joint import JointStage, footprint
 from omnigraph.write.proposal import Proposal, propose
 
 SCHEMA = """
@@ -195,8 +195,8 @@ def test_nobody_relies_on_a_neighbour(graph: og.Graph, alone: list[str]) -> None
     waiting = crowd.graph._committer._queues["main"]
     proposals = {each.proposal.plan.message: each.proposal for each in waiting}
     edge, node, least = (proposals[name] for name in ("edge", "node", "least"))
-    assert edge.needs == {("node:Person", "a"), ("node:Person", "b")}
-    assert node.writes == {("node:Person", "b2")}
+    assert footprint(edge.deltas) == (set(), set(), {("node:Person", "a"), ("node:Person", "b")})
+    assert footprint(node.deltas) == ({("node:Person", "b2")}, {("node:Person", "b2")}, set())
     assert not least.only_adds, "a least number is kept by rows of others too"
     crowd.release()
     assert set(alone) == {"None", "first", "least"}

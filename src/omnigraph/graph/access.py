@@ -293,18 +293,16 @@ TRANSACTION: Mapping[str, Asks] = {
 }
 
 
-def asking(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method, which asks the policy first if its object has a `_caller`; `_asks` of the object says for what."""
+def asking(method: Callable[..., Any]) -> Callable[..., tuple[tuple[Any, ...], dict[str, Any]]]:
+    """A function that asks the policy before a call of the method, of an object with a `_caller`; `_asks` of the object says for what.
+    It returns the arguments of the call, defaults included."""
     name, signature = method.__name__, functools.cache(lambda: inspect.signature(method))
 
-    @functools.wraps(method)
-    def admitted(self: Any, *arguments: Any, **options: Any) -> Any:
-        if self._caller is None:
-            return method(self, *arguments, **options)
+    def admitted(self: Any, *arguments: Any, **options: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         bound = signature().bind(self, *arguments, **options)
         bound.apply_defaults()
         self._caller.admit(self._asks[name], self, bound.arguments)
-        return method(*bound.args, **bound.kwargs)
+        return bound.args[1:], bound.kwargs
 
     return admitted
 

@@ -50,31 +50,40 @@ _LISTS = frozenset(["Iterable[str]", "Sequence[str]"])
 
 def checked(function: F) -> F:
     """The function, with its arguments checked before it is called."""
-
-    @functools.cache
-    def checks() -> tuple[list[ArgumentCheck | None], dict[str, ArgumentCheck]]:
-        parameters = inspect.signature(function).parameters.values()
-        positional = [_check_of(parameter) for parameter in parameters]
-        # A keyword may have the name of a positional-only parameter: a property called `id`.
-        named = {
-            parameter.name: check
-            for parameter, check in zip(parameters, positional, strict=True)
-            if check is not None and parameter.kind is not inspect.Parameter.POSITIONAL_ONLY
-        }
-        return positional, named
+    check = argument_checks(function)
 
     @functools.wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
-        positional, named = checks()
-        if len(arguments) <= len(positional):
-            pairs = zip(positional, arguments, strict=False)
-            arguments = tuple([value if check is None else check(value) for check, value in pairs])
-        for name in options:
-            if name in named:
-                options[name] = named[name](options[name])
-        return function(*arguments, **options)
+        return function(*check(arguments, options), **options)
 
     return cast(F, call)
+
+
+def argument_checks(
+    function: Callable[..., Any], *, is_method: bool = False
+) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[Any, ...]]:
+    """A function that checks the arguments of a call (of a method: without `self`). It returns the positional ones and replaces
+    keyword arguments in place."""
+
+    @functools.cache
+    def checks() -> tuple[list[ArgumentCheck | None], dict[str, ArgumentCheck | None]]:
+        parameters = list(inspect.signature(function).parameters.values())[is_method:]
+        # A keyword may have the name of a positional-only parameter: a property called `id`.
+        named = {p.name: _check_of(p) for p in parameters if p.kind is not inspect.Parameter.POSITIONAL_ONLY}
+        return [_check_of(parameter) for parameter in parameters], named
+
+    def check(arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
+        positional, named = checks()
+        for name, value in options.items():
+            if (check := named.get(name)) is not None:
+                options[name] = check(value)
+        if not arguments or len(arguments) > len(positional):
+            return arguments
+        return tuple(
+            [value if check is None else check(value) for check, value in zip(positional, arguments, strict=False)]
+        )
+
+    return check
 
 
 def _check_of(parameter: inspect.Parameter) -> ArgumentCheck | None:
@@ -82,10 +91,13 @@ def _check_of(parameter: inspect.Parameter) -> ArgumentCheck | None:
     if any(kind not in _KINDS for kind in kinds):
         return None
     is_list = not _LISTS.isdisjoint(kinds)
+    takes_text = any(_KINDS[kind][1]("") for kind in kinds)
     # A query or a schema may be given as text, in which any character is allowed.
     is_path = "Path" in kinds and parameter.name not in ("gq", "schema")
 
     def check(value: Any) -> Any:
+        if takes_text and type(value) is str and not is_path and value.isascii():
+            return value
         if not any(_KINDS[kind][1](value) for kind in kinds):
             raise _unfit(parameter.name, kinds, value)
         if isinstance(value, str | Path):

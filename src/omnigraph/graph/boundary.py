@@ -10,11 +10,12 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator
+from types import GeneratorType
 from typing import Any, TypeVar
 
 from omnigraph.errors import OmnigraphError, PipelineFailed, StoragePermanent
 from omnigraph.graph.access import asking, asking_property
-from omnigraph.graph.arguments import checked
+from omnigraph.graph.arguments import argument_checks
 from omnigraph.views import Repository
 
 C = TypeVar("C", bound=type)
@@ -32,16 +33,20 @@ def names_damage(public: C) -> C:
 
 
 def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
-    run = checked(asking(method))
+    check, admitted = argument_checks(method, is_method=True), asking(method)
 
     @functools.wraps(method)
     def call(self: Any, *arguments: Any, **options: Any) -> Any:
         try:
-            result = run(self, *arguments, **options)
+            if arguments or options:
+                arguments = check(arguments, options)
+            if self._caller is not None:
+                arguments, options = admitted(self, *arguments, **options)
+            result = method(self, *arguments, **options)
         except BaseException as error:
             _raise_damage(self._repository, error)
             raise
-        return _watched(self._repository, result) if inspect.isgenerator(result) else result
+        return _watched(self._repository, result) if type(result) is GeneratorType else result
 
     return call
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from omnigraph.cached import cached_property
 from omnigraph.features import BASE, FENCES, INLINE_ROWS
-from omnigraph.history.envelope import read_as, seal_text, unseal
+from omnigraph.history.envelope import read_as, seal_text, unseal, unseal_text
 from omnigraph.history.values import (
     Ancestry,
     Commit,
@@ -42,6 +42,7 @@ _SEGMENT = frozenset({"id", "level", "seqs", "ids", "times"})
 _KEY_OBJECT = frozenset({"id", "seq", "at"})
 USUAL_KIND = "mutation"
 _RECORD_TEXT = "_record_text"
+_SEGMENT_START = f'{{"features":{stored_text([BASE])},"records":['
 
 
 def encode_entry(entry: Entry) -> bytes:
@@ -50,7 +51,7 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def _features(entry: Entry) -> list[str]:
-    states = [*entry.before.tables.values(), *(state for step in entry.steps for state in step.tables.values())]
+    states = [*entry.before.tables.values(), *[state for step in entry.steps for state in step.tables.values()]]
     has_inline = any(state is not None and state.inline for state in states)
     return [*([FENCES] if entry.is_fence else []), *([INLINE_ROWS] if has_inline else [])]
 
@@ -92,9 +93,17 @@ def _entry_members(entry: Entry) -> str:
     return ",".join(members)
 
 
-def encode_records(commits: Sequence[Commit]) -> bytes:
-    """A segment of the log."""
-    return seal_text(f'{{"features":{stored_text([BASE])},"records":[{Tail.of(commits).text}]}}')
+def encode_records(commits: Sequence[Commit], older: Sequence[str] = ()) -> bytes:
+    """A segment of the log, with the records of older ones before it."""
+    return seal_text(f"{_SEGMENT_START}{','.join([*older, Tail.of(commits).text])}]}}")
+
+
+def records_text(data: bytes, key: str, affected: str | None = None) -> str:
+    """The records of a segment as they stand in it."""
+    text = unseal_text(key, data, affected)
+    if text.startswith(_SEGMENT_START):
+        return text[len(_SEGMENT_START) : -1]
+    return Tail(decode_records(data, key, affected)).text  # Something is said there that this version does not write.
 
 
 def decode_records(data: bytes, key: str, affected: str | None = None) -> list[Commit]:
@@ -112,11 +121,12 @@ def _steps_text(entry: Entry) -> str:
     for step in entry.steps:
         moved_schema = "" if step.schema == schema else f'"schema":{stored_text(step.schema)},'
         is_mutation = step.commit.kind == "mutation"
-        moved = ",".join(
-            f"{stored_text(key)}:{_moved_text(tables.get(key), state, is_mutation)}"
-            for key, state in sorted(step.tables.items())
-        )
-        texts.append(f'{{"commit":{_record_text(step.commit, before)},{moved_schema}"tables":{{{moved}}}}}')
+        moved = [
+            f"{stored_text(key)}:{_moved_text(tables.get(key), step.tables[key], is_mutation)}"
+            for key in sorted(step.tables)
+        ]
+        record = _record_text(step.commit, before)
+        texts.append(f'{{"commit":{record},{moved_schema}"tables":{{{",".join(moved)}}}}}')
         before, schema = step.commit.ref, step.schema
         tables.update(step.tables)
     return f"[{','.join(texts)}]"
@@ -130,14 +140,14 @@ def _moved_text(before: TableState | None, state: TableState | None, is_mutation
     is_told = bool(state.inline) and (is_mutation or not state.inline[-1].removed)
     if before is None or not is_told or not _is_next(before, state):
         return state.text(with_removed=is_mutation)
-    members = [f'"generation":{state.generation:d},"rows":{state.rows:d},"change":{state.inline[-1].text()}']
-    return f"{{{','.join([*members, *member_texts(state.extra)])}}}"
+    change = f'"generation":{state.generation:d},"rows":{state.rows:d},"change":{state.inline[-1].text()}'
+    return f"{{{','.join([change, *member_texts(state.extra)])}}}" if state.extra else f"{{{change}}}"
 
 
 def _is_next(before: TableState, state: TableState) -> bool:
-    if (before.path, before.version, before.digest) != (state.path, state.version, state.digest):
+    if before.version != state.version or before.path != state.path or before.digest != state.digest:
         return False
-    return state.inline[:-1] == before.inline or before.inline.with_change(state.inline[-1]) == state.inline
+    return state.inline.follows(before.inline) or before.inline.with_change(state.inline[-1]) == state.inline
 
 
 class Tail(tuple[Commit, ...]):
@@ -184,35 +194,32 @@ def _record_texts(commits: Iterable[Commit], before: CommitRef | None) -> list[s
 def _record_text(commit: Commit, before: CommitRef | None) -> str:
     """A commit's record after another one. Every entry repeats the records of the last commits, so a commit keeps the text."""
     known: tuple[CommitRef | None, str] | None = commit.__dict__.get(_RECORD_TEXT)
-    if known is None or (known[0] is not before and known[0] != before):
-        members = ",".join(member_texts(_record(commit, before)))
-        known = commit.__dict__[_RECORD_TEXT] = (before, f"{{{members}}}")
-    return known[1]
-
-
-def _record(commit: Commit, before: CommitRef | None) -> dict[str, Any]:
+    if known is not None and (known[0] is before or known[0] == before):
+        return known[1]
     ref = commit.ref
-    value: dict[str, Any] = {"id": ref.id}
+    texts = [f'{{"id":{stored_text(ref.id)}']
     if before is None or ref.incarnation != before.incarnation:
-        value["incarnation"] = ref.incarnation
+        texts.append(f'"incarnation":{stored_text(ref.incarnation)}')
     if before is None or ref.seq != before.seq + 1:
-        value["seq"] = ref.seq
+        texts.append(f'"seq":{stored_text(ref.seq)}')
     if before is None or ref.position != before.position + 1:
-        value["position"] = ref.position
-    if before is None or commit.parent != before:
-        value["parent"] = commit.parent and encode_ref(commit.parent)
+        texts.append(f'"position":{stored_text(ref.position)}')
+    if before is None or (commit.parent is not before and commit.parent != before):
+        texts.append(f'"parent":{stored_text(commit.parent and encode_ref(commit.parent))}')
     if commit.merged is not None:
-        value["merged"] = encode_ref(commit.merged)
+        texts.append(f'"merged":{stored_text(encode_ref(commit.merged))}')
     if commit.kind != USUAL_KIND:
-        value["kind"] = commit.kind
-    value["at"] = commit._at_us
+        texts.append(f'"kind":{stored_text(commit.kind)}')
+    texts.append(f'"at":{stored_text(commit._at_us)}')
     if commit.actor is not None:
-        value["actor"] = commit.actor
+        texts.append(f'"actor":{stored_text(commit.actor)}')
     if commit.message is not None:
-        value["message"] = commit.message
+        texts.append(f'"message":{stored_text(commit.message)}')
     if commit._write_key is not None:
-        value["once"] = commit._write_key.to_json()
-    return {**value, **commit._extra}
+        texts.append(f'"once":{stored_text(commit._write_key.to_json())}')
+    text = ",".join([*texts, *member_texts(commit._extra)]) + "}"
+    commit.__dict__[_RECORD_TEXT] = (before, text)
+    return text
 
 
 # ---------------------------------------------------------------- reading

@@ -11,19 +11,21 @@ from itertools import islice
 
 from omnigraph.errors import CommitNotFound
 from omnigraph.failpoints import Failpoint, reach
-from omnigraph.history.encoding import Tail, decode_records, encode_records
+from omnigraph.history.encoding import Tail, decode_records, encode_records, records_text
 from omnigraph.history.envelope import required
 from omnigraph.history.values import Commit, Entry, LogSegment
 from omnigraph.remembered import Remembered
 from omnigraph.storage import Store
 
 MAX_TAIL = 64
+MAX_SHARES = 4
+"""How many times the records an entry of many commits may hold: fewer of them roll up, and others wait for that less often."""
 MAX_TAIL_TEXT = 64 * 1024
 """Characters of actors and messages in a tail: every entry repeats them until they are rolled up."""
 SEGMENTS_PER_LEVEL = 4
 SEGMENTS_HELD = 16
-MAX_COMMITS_HELD = 1_024
-"""A longer segment is read again when it is asked for."""
+MAX_BYTES_HELD = 64 * 1024
+"""A larger segment is read again when it is asked for."""
 
 
 class Log:
@@ -31,7 +33,7 @@ class Log:
         self.store = store
         self.new_id = new_id
         self.max_tail = max_tail
-        self._held: Remembered[Sequence[Commit]] = Remembered(SEGMENTS_HELD)
+        self._held: Remembered[bytes] = Remembered(SEGMENTS_HELD)
         """Segments that were stored here, by id: they are soon rolled up with the next ones."""
 
     # ------------------------------------------------------------ writing
@@ -39,35 +41,39 @@ class Log:
     def following(self, entry: Entry) -> tuple[tuple[Commit, ...], tuple[LogSegment, ...]]:
         """Tail and segments for the entry after this one; rolls up when the tail is full (garbage if that entry loses)."""
         tail = Tail.of(entry.tail).followed_by([step.commit for step in entry.steps])
-        if len(tail) < self.max_tail and tail.attribution_size <= MAX_TAIL_TEXT:
+        # An entry of several commits may hold as many records for each of them, up to a point.
+        if (
+            len(tail) < self.max_tail * min(len(entry.steps) or 1, MAX_SHARES)
+            and tail.attribution_size <= MAX_TAIL_TEXT
+        ):
             return tail, entry.segments
-        segments = list(entry.segments)
         reach(Failpoint.HISTORY_BEFORE_ROLLUP)
-        segments.append(self._store(0, tail))
-        level = 0
-        while len(run := _last_of_level(segments, level)) >= SEGMENTS_PER_LEVEL:
-            merged = [commit for segment in run for commit in self._load(segment)]
-            segments[-len(run) :] = [self._store(level + 1, merged)]
+        segments, older, level = list(entry.segments), list[LogSegment](), 0
+        while len(run := _last_of_level(segments, level)) >= SEGMENTS_PER_LEVEL - 1:
+            del segments[-len(run) :]
+            older[:0] = run
             level += 1
+        segments.append(self._store(level, older, tail))
         reach(Failpoint.HISTORY_AFTER_ROLLUP)
         return (), tuple(segments)
 
-    def _store(self, level: int, commits: Sequence[Commit]) -> LogSegment:
-        ids = [commit.id for commit in commits]
-        first, last = commits[0], commits[-1]
+    def _store(self, level: int, older: Sequence[LogSegment], tail: Sequence[Commit]) -> LogSegment:
+        """A segment with the records of older ones and a tail."""
+        ids = [commit.id for commit in tail]
         segment = LogSegment(
             id=self.new_id(),
             level=level,
-            first_seq=first.ref.seq,
-            last_seq=last.ref.seq,
-            min_id=min(ids),
-            max_id=max(ids),
-            first_at=first._at_us,
-            last_at=last._at_us,
+            first_seq=older[0].first_seq if older else tail[0].ref.seq,
+            last_seq=tail[-1].ref.seq,
+            min_id=min([segment.min_id for segment in older] + ids),
+            max_id=max([segment.max_id for segment in older] + ids),
+            first_at=older[0].first_at if older else tail[0]._at_us,
+            last_at=tail[-1]._at_us,
         )
-        self.store.put(segment.key, encode_records(commits))
-        if len(commits) <= MAX_COMMITS_HELD:
-            self._held.put(segment.id, commits)
+        data = encode_records(tail, [records_text(self._data(known), known.key, _affected(known)) for known in older])
+        self.store.put(segment.key, data)
+        if len(data) <= MAX_BYTES_HELD:
+            self._held.put(segment.id, data)
         return segment
 
     # ------------------------------------------------------------ reading
@@ -155,11 +161,14 @@ class Log:
         return (*(step.commit for step in entry.steps), *entry.tail)
 
     def _load(self, segment: LogSegment) -> Sequence[Commit]:
-        held = self._held.find(segment.id)
-        if held is not None:
-            return held
-        affected = f"the log lacks the records of commits {segment.first_seq} to {segment.last_seq}"
-        return decode_records(required(self.store, segment.key, affected), segment.key, affected)
+        return decode_records(self._data(segment), segment.key, _affected(segment))
+
+    def _data(self, segment: LogSegment) -> bytes:
+        return self._held.find(segment.id) or required(self.store, segment.key, _affected(segment))
+
+
+def _affected(segment: LogSegment) -> str:
+    return f"the log lacks the records of commits {segment.first_seq} to {segment.last_seq}"
 
 
 def _last_of_level(segments: Sequence[LogSegment], level: int) -> list[LogSegment]:

@@ -113,13 +113,15 @@ class Publisher:
         self._contended_until: dict[str, float] = {}
         """By branch, as a time of the chain's clock."""
 
-    @contextlib.contextmanager
-    def turn(self, branch: str) -> Iterator[bool]:
+    def turn(self, branch: str) -> contextlib.AbstractContextManager[bool]:
         """Wait for a turn on a branch on which this process has lost a race lately; True if it has one. Who has it finds a head that
         stays, unless somebody writes who has lost nothing yet. It only saves work: whoever waits too long goes on without."""
         if self.chain.clock() >= self._contended_until.get(branch, 0.0):
-            yield False
-            return
+            return contextlib.nullcontext(False)
+        return self._awaited_turn(branch)
+
+    @contextlib.contextmanager
+    def _awaited_turn(self, branch: str) -> Iterator[bool]:
         began, pause, waited = self.chain.clock(), INITIAL_PAUSE_S, 0.0
 
         def wait() -> bool:
@@ -141,8 +143,13 @@ class Publisher:
     def likely_head(self, branch: str, plans: Iterable[PublishPlan]) -> Head:
         """The cached head without a request, if it is as new as what the plans were made on; else the newest."""
         cached = self.chain.cached_head(branch)
-        if cached is None or not all(_as_new_as(cached[0], plan) for plan in plans):
+        if cached is None:
             return self.newest_head(branch)
+        head = cached[0]
+        for plan in plans:
+            is_known = plan.base.incarnation != plan.incarnation or plan.base.position <= head.position
+            if head.incarnation != plan.incarnation or not is_known:
+                return self.newest_head(branch)
         return Head(*cached, confirmed=False)
 
     def newest_head(self, branch: str) -> Head:
@@ -203,7 +210,8 @@ class Attempt:
 
         WriteKeyReused when something else was asked for under it.
         """
-        return None if plan.once is None else self._publisher.keys.committed(plan.once, self._start, self._steps)
+        assert plan.once is not None, "only a plan with a write key can be repeated"
+        return self._publisher.keys.committed(plan.once, self._start, self._steps)
 
     def check_staged(self, plan: PublishPlan) -> None:
         """StagedTooLongAgo when a cleanup may have taken what the plan staged. Asked on every head again, before the create."""
@@ -215,17 +223,13 @@ class Attempt:
         Raises the Conflict when that would not help. A merge that somebody else's commit overtook is never carried as it is,
         whatever moved: it says what the branch reaches.
         """
-        if self._moved(plan):
+        if self.moved(plan):
             return False
         return plan.merged is None or plan.base == self.snapshot.commit.ref
 
-    def check_moved(self, plan: PublishPlan) -> None:
-        """Raises the Conflict of a plan that cannot be put on `snapshot`."""
-        self._moved(plan)
-
     def lost(self, plan: PublishPlan) -> ExpectedVersionMismatch:
         """What to tell the writer of a plan that is not carried and has no way to be put on another snapshot."""
-        moved = self._moved(plan)
+        moved = self.moved(plan)
         if not moved:
             return ExpectedVersionMismatch("branch", plan.base.seq, self.snapshot.commit.ref.seq)
         if SCHEMA in moved:
@@ -234,18 +238,17 @@ class Attempt:
 
     def adds_only(self, plan: PublishPlan) -> bool:
         """Whether only the plan's rows decide if it fits: everything else about it is as it should be."""
-        return (
-            plan.opening is None
-            and self._start.alive
-            and plan.incarnation == self._start.incarnation
-            and plan.if_commit is None
-            and plan.schema == self.snapshot.schema
-            and all(change.mode in ("insert", "upsert") for change in plan.changes)
-        )
+        start = self._start
+        if plan.opening is not None or plan.if_commit is not None or not start.alive:
+            return False
+        if plan.incarnation != start.incarnation or plan.schema != self.snapshot.schema:
+            return False
+        return not [change for change in plan.changes if change.mode not in ("insert", "upsert")]
 
-    def _moved(self, plan: PublishPlan) -> set[str]:
+    def moved(self, plan: PublishPlan) -> set[str]:
         """The tables that the plan changes or has read and that are not as it knows them; the schema alone, if it is another:
-        then nobody but the plan's writer knows what its tables are called now."""
+        then nobody but the plan's writer knows what its tables are called now. Raises the Conflict of a plan that cannot be put on
+        `snapshot`."""
         self._check_incarnation(plan)
         # By place, not by id: a commit of this group that lost its first position stands elsewhere with other content.
         if plan.base == self.snapshot.commit.ref:
@@ -286,13 +289,13 @@ class Attempt:
             source = publisher.lineage.entry_of(plan.merged)
             self._merged_reach.update(publisher.lineage.reached_at(source, plan.merged))
         commit = Commit(
-            ref=CommitRef(plan.commit_id, plan.branch, self._start.incarnation, parent.ref.seq + 1, self._position),
-            parents=(parent.ref,) if plan.merged is None else (parent.ref, plan.merged),
-            kind=plan.kind,
-            _at_us=max(publisher.clock_us(), parent._at_us + 1),
-            actor=plan.actor,
-            message=plan.message,
-            _write_key=plan.once,
+            CommitRef(plan.commit_id, plan.branch, self._start.incarnation, parent.ref.seq + 1, self._position),
+            (parent.ref,) if plan.merged is None else (parent.ref, plan.merged),
+            plan.kind,
+            max(publisher.clock_us(), parent._at_us + 1),
+            plan.actor,
+            plan.message,
+            plan.once,
         )
         tables = {change.key: change.state for change in plan.changes}
         step = CommitStep(commit, plan.new_schema or self.snapshot.schema, tables)
@@ -349,10 +352,3 @@ class Attempt:
         if WRITE_KEYS in features or all(step.commit._write_key is None for step in self._steps):
             return features
         return (*features, WRITE_KEYS)
-
-
-def _as_new_as(head: Entry, plan: PublishPlan) -> bool:
-    """Whether a cached head is as new as the plan's base, so that judging the plan by it makes sense."""
-    if head.incarnation != plan.incarnation:
-        return False
-    return plan.base.incarnation != plan.incarnation or plan.base.position <= head.position

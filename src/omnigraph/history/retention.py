@@ -149,13 +149,17 @@ class Retention:
         try:
             yield
         except (StorageError, Damaged) as error:
-            if error.outcome == "unknown":
-                raise
-            try:
-                self.check_cutoff(branch, staged_since)
-            except StagedTooLongAgo as late:
-                raise late from error
+            self.explain(error, branch, staged_since)
             raise
+
+    def explain(self, error: StorageError | Damaged, branch: str, staged_since: float) -> None:
+        """Raises StagedTooLongAgo if that may be why something failed."""
+        if error.outcome == "unknown":
+            return
+        try:
+            self.check_cutoff(branch, staged_since)
+        except StagedTooLongAgo as late:
+            raise late from error
 
     def check_cutoff(self, branch: str, staged_since: float) -> None:
         """StagedTooLongAgo when a cleanup may have taken what was staged from this time on and is not named yet."""

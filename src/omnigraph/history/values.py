@@ -348,10 +348,5 @@ class Entry:
 
 
 def apply_step(snapshot: Snapshot, step: CommitStep) -> Snapshot:
-    tables = dict(snapshot.tables)
-    for key, state in step.tables.items():
-        if state is None:
-            tables.pop(key, None)
-        else:
-            tables[key] = state
-    return Snapshot(step.commit, step.schema, tables)
+    tables = {**snapshot.tables, **step.tables}
+    return Snapshot(step.commit, step.schema, {key: state for key, state in tables.items() if state is not None})

@@ -23,38 +23,35 @@ LAYOUTS_KEPT = 1_024
 
 
 def inline_change(
-    layout: Layout, rows: Sequence[Mapping[str, Any]], removed: Sequence[str], masked: Sequence[int]
+    layout: Layout, rows: Sequence[Mapping[str, Any]], removed: Sequence[str] = (), masked: Sequence[int] = ()
 ) -> InlineChange:
     """A change with these rows, whose columns have the names that readers use."""
-    if not rows:
-        return InlineChange((), (), tuple(sorted(removed)), tuple(sorted(masked)))
-    names, readers = _written(layout)
-    values = [as_json([row.get(name) for row in rows]) for name, as_json in readers]
-    return InlineChange(names, tuple(zip(*values, strict=True)), tuple(sorted(removed)), tuple(sorted(masked)))
+    names, readers = _written(layout) if rows else ((), [])
+    columns = []
+    for name, as_json in readers:
+        values = [row.get(name) for row in rows]
+        columns.append(values if as_json is None else as_json(values))
+    return InlineChange(names, tuple(zip(*columns, strict=True)), tuple(sorted(removed)), tuple(sorted(masked)))
 
 
 @lru_cache(maxsize=LAYOUTS_KEPT)
-def _written(layout: Layout) -> tuple[tuple[str, ...], list[tuple[str, Callable[[list[Any]], list[Any]]]]]:
+def _written(layout: Layout) -> tuple[tuple[str, ...], list[tuple[str, Callable[[list[Any]], list[Any]] | None]]]:
     """The stored column names of rows, and for each column of the layout its name and a function that converts its values to
-    JSON."""
+    JSON (None if they need no conversion)."""
     names = tuple(column.stored[0][0] for column in layout.columns)
     return names, [(column.name, _json_values(column.type)) for column in layout.columns]
 
 
-def _json_values(type: pa.DataType) -> Callable[[list[Any]], list[Any]]:
+def _json_values(type: pa.DataType) -> Callable[[list[Any]], list[Any]] | None:
     """Values of most types are the same in JSON; the others are converted by Arrow."""
     import pyarrow as pa
     import pyarrow.types as pt
 
     if pt.is_string(type) or pt.is_boolean(type) or pt.is_int32(type) or pt.is_uint32(type) or pt.is_floating(type):
-        return _as_they_are
+        return None
     if pt.is_int64(type) or pt.is_uint64(type):
         return _safe_numbers
     return lambda values: _to_json(pa.array(values, type))
-
-
-def _as_they_are(values: list[Any]) -> list[Any]:
-    return values
 
 
 def _safe_numbers(values: list[Any]) -> list[Any]:

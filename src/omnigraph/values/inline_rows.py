@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
@@ -17,6 +18,7 @@ from omnigraph.values.json_text import stored_text
 
 ADDRESS_BITS = 32
 _OFFSET = (1 << ADDRESS_BITS) - 1
+LAYOUTS_KEPT = 1_024
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +82,7 @@ class InlineChange:
         members = []
         if self.rows:
             if self.columns != columns_before:
-                members.append(f'"columns":{stored_text(self.columns)}')
+                members.append(f'"columns":{_columns_text(self.columns)}')
             members.append(self._rows_text)
         if self.removed and removed:
             members.append(f'"removed":{stored_text(self.removed)}')
@@ -90,7 +92,9 @@ class InlineChange:
 
     @cached_property
     def _rows_text(self) -> str:
-        return f'"rows":{stored_text(self.rows)}'
+        # For a list, JSONEncoder first builds a C encoder, which takes longer than encoding a row.
+        rows = ["[" + ",".join([stored_text(value) for value in row]) + "]" for row in self.rows]
+        return f'"rows":[{",".join(rows)}]'
 
     def without(self, ids: frozenset[str]) -> InlineChange | None:
         """What remains of it without the rows of these ids; None if nothing does."""
@@ -110,7 +114,11 @@ class InlineChange:
 
 
 class Inline(tuple[InlineChange, ...]):
-    """The inline changes of a table, in order. Totals are computed once."""
+    """The inline changes of a table, in order. Totals are computed once. Places and texts are computed when they are first needed, from
+    those of an earlier version: of the commits of a group, only the last needs them."""
+
+    _before: Inline | None = None
+    """The changes without the last one, until `_made` is computed."""
 
     def __hash__(self) -> int:
         return self._hash
@@ -141,26 +149,38 @@ class Inline(tuple[InlineChange, ...]):
             digest = _followed(digest, change)
         return digest
 
-    @cached_property
+    @property
     def places(self) -> dict[str, int]:
         """The position of each row among all of them, by id."""
-        return {id: place for place, id in enumerate(id for change in self for id in change.ids)}
+        return self._made[0]
 
-    @cached_property
+    @property
     def last_columns(self) -> tuple[str, ...]:
         """The columns of the last change that has rows."""
-        return next((change.columns for change in reversed(self) if change.rows), ())
+        return self._made[1]
 
-    @cached_property
+    @property
     def text(self) -> str:
         """The members of a JSON list, without removed ids. A change with the same columns as the previous one does not repeat
         them."""
-        texts = []
-        columns: tuple[str, ...] = ()
-        for change in self:
+        return self._made[2]
+
+    @cached_property
+    def _made(self) -> tuple[dict[str, int], tuple[str, ...], str]:
+        """Places, last columns and text: those of the nearest earlier version that has them, and what was added since."""
+        known = self._before
+        while known is not None and "_made" not in known.__dict__:
+            known = known._before
+        if known is None:
+            known = NO_INLINE
+        places, columns, text = known._made if known else ({}, (), "")
+        added, texts = self[len(known) :], [text] if text else []
+        for change in added:
             texts.append(change.text(columns, removed=False))
             columns = change.columns if change.rows else columns
-        return ",".join(texts)
+        ids = (id for change in added for id in change.ids)
+        self._before = None
+        return places | {id: place for place, id in enumerate(ids, known.row_count)}, columns, ",".join(texts)
 
     def text_with_removed(self) -> str:
         """Like `text`, with the ids that the last change removed."""
@@ -172,25 +192,24 @@ class Inline(tuple[InlineChange, ...]):
 
     def with_change(self, change: InlineChange) -> Inline:
         """The changes followed by one more. Of the earlier ones, only what is still visible is kept."""
-        places = self.places
-        ids = (*change.ids, *change.removed)
-        if not self or (not self[-1].removed and not any(id in places for id in ids)):
-            return self._followed_by(change)
-        return Inline((*self.without_ids(frozenset(ids)), change))
+        if self and (self[-1].removed or any(id in self.places for id in (*change.ids, *change.removed))):
+            return Inline((*self.without_ids(frozenset((*change.ids, *change.removed))), change))
+        return self.followed_by(change)
 
-    def _followed_by(self, change: InlineChange) -> Inline:
+    def followed_by(self, change: InlineChange) -> Inline:
+        """Like `with_change`, for a change whose ids have no row here, after one that removed nothing."""
         after = Inline((*self, change))
-        rows = self.row_count
-        after.row_count = rows + len(change.rows)
+        after._before = self
+        after.row_count = self.row_count + len(change.rows)
         after.masked_count = self.masked_count + len(change.masked)
         after.size = self.size + change.size
         if "digest" in self.__dict__:  # Readers need it, most writers do not.
             after.digest = _followed(self.digest, change)
-        after.places = self.places | {id: rows + place for place, id in enumerate(change.ids)}
-        after.last_columns = change.columns if change.rows else self.last_columns
-        separator = "," if self else ""
-        after.text = f"{self.text}{separator}{change.text(self.last_columns, removed=False)}"
         return after
+
+    def follows(self, before: Inline) -> bool:
+        """Whether these are the earlier changes and one more."""
+        return self._before is before or self[:-1] == before
 
     def without_ids(self, ids: frozenset[str]) -> Inline:
         """What remains without the rows of these ids."""
@@ -208,6 +227,11 @@ class Inline(tuple[InlineChange, ...]):
     def row_texts(self) -> dict[str, str]:
         """The rows by id, each as a text that differs for different rows."""
         return {id: text for change in self for id, text in change.row_texts.items()}
+
+
+@lru_cache(maxsize=LAYOUTS_KEPT)
+def _columns_text(columns: tuple[str, ...]) -> str:
+    return stored_text(columns)
 
 
 def _followed(digest: bytes, change: InlineChange) -> bytes:

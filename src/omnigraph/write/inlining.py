@@ -121,14 +121,16 @@ def with_delta(view: View, delta: Delta, state: TableState, superseded: Mapping[
     gone = {id: address for id, address in superseded.items() if id in delta.superseded}
     masked = [address for address in gone.values() if fragment_of_address(address) != INLINE_FRAGMENT]
     change = inline_change(view.layout(delta.key), delta.new.values, tuple(delta.removed), masked)
-    return TableState(
-        state.path,
-        state.version,
-        state.generation + 1,
-        state.rows + len(delta.new) - len(gone),
-        state.digest,
-        state.inline.with_change(change),
-    )
+    rows = state.rows + len(delta.new) - len(gone)
+    inline = state.inline.with_change(change)
+    return TableState(state.path, state.version, state.generation + 1, rows, state.digest, inline)
+
+
+def with_rows(view: View, delta: Delta, state: TableState) -> TableState:
+    """The state after a change that only adds rows, on one that such a change has left."""
+    inline = state.inline.followed_by(inline_change(view.layout(delta.key), delta.new.values))
+    rows = state.rows + len(delta.new)
+    return TableState(state.path, state.version, state.generation + 1, rows, state.digest, inline)
 
 
 def fold_largest(

@@ -13,18 +13,24 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from omnigraph.errors import OmnigraphError
 from omnigraph.history import PublishPlan, Snapshot, TableChange, TableState
+from omnigraph.language.catalog import EdgeType
+from omnigraph.rules.endpoints import ends_of
 from omnigraph.tables import Staged
 from omnigraph.views import Repository, View
 from omnigraph.write.constraints import Addresses, check_deltas
 from omnigraph.write.delta import Delta
-from omnigraph.write.inlining import bounds, fold_largest, inlined, with_delta
+from omnigraph.write.inlining import bounds, fold_largest, inlined, with_rows
 from omnigraph.write.proposal import Proposal
 from omnigraph.write.staging import folds, rows_to_write, side_by_side, table_change
 
 MAX_ROWS = 1_000
 """A member with more rows is staged by itself: the rows of a run are written a second time, as one fragment."""
 
+EntityId = tuple[str, str]
+"""(table key, entity id)"""
 Members = Mapping[int, Proposal]
+Changes = tuple[list[TableChange], list[Staged]]
+"""What was made for one member."""
 
 
 class JointStage:
@@ -40,49 +46,49 @@ class JointStage:
         while len(members) > 1:
             deltas = _joined(members.values())
             try:
-                replaced = check_deltas(view, deltas, again=self._all_checked(members))
-                adding = {index: member for index, member in members.items() if not _replaces(member, replaced)}
-                if len(adding) == len(members):
+                is_again = None not in [member.addresses for member in members.values()]
+                replaced = check_deltas(view, deltas, again=is_again)
+                if not any(replaced.values()):
                     staged = self._stage(view, deltas, members)
                     self._has_staged = True
-                    return {index: self._planned(plans[index], staged[index]) for index in members}
+                    return {index: self._planned(plans[index], *staged[index]) for index in members}
             except OmnigraphError:
                 return {}
             # Who replaces rows goes by itself; without it the others may break a rule that they keep together.
-            members = adding
+            members = {index: member for index, member in members.items() if not _replaces(member, replaced)}
         return {}
 
-    def _all_checked(self, members: Members) -> bool:
-        return all(member.addresses is not None for member in members.values())
+    def _planned(self, plan: PublishPlan, changes: Sequence[TableChange], made: Sequence[Staged]) -> PublishPlan:
+        return plan.staged(tuple(changes), self._repository.tables.unsynced(made) if made else ())
 
-    def _planned(self, plan: PublishPlan, staged: Sequence[tuple[TableChange, list[Staged]]]) -> PublishPlan:
-        all_versions = [version for _, versions in staged for version in versions]
-        unsynced = self._repository.tables.unsynced(all_versions) if all_versions else ()
-        return plan.staged(tuple(change for change, _ in staged), unsynced)
-
-    def _inline(
-        self, view: View, deltas: Mapping[str, Delta], members: Members
-    ) -> dict[int, list[tuple[TableChange, list[Staged]]]]:
+    def _inline(self, view: View, deltas: Mapping[str, Delta], members: Members) -> dict[int, Changes]:
         """The same where each member's rows stand in its commit: the first of a table makes room for all of them."""
         within = bounds()
         crowded = within.is_full(view, deltas.values())
-        result: dict[int, list[tuple[TableChange, list[Staged]]]] = {index: [] for index in members}
+        result: dict[int, Changes] = {}
         states: dict[str, TableState] = {}
+        made: list[Staged] = []
         for index, member in members.items():
+            changes = []
             for key, delta in member.deltas.items():
-                before, versions = states.get(key), list[Staged]()
+                before = states.get(key)
                 if before is None:
                     stored, all_rows, commits = view.snapshot.tables[key], deltas[key], len(members)
-                    change, versions = inlined(
+                    change, folds = inlined(
                         view, delta, stored, {}, within, room_for=all_rows, commits=commits, crowded=crowded
                     )
+                    made += folds
                 else:
-                    change = TableChange(key, delta.mode, before, with_delta(view, delta, before, {}))
+                    change = TableChange(key, delta.mode, before, with_rows(view, delta, before))
                 assert change.state is not None, "a change leaves a table"
                 states[key] = change.state
-                result[index].append((change, versions))
-        first = next(iter(members))
-        result[first] += [(change, [versions]) for change, versions in fold_largest(view, dict(states), within)]
+                changes.append(change)
+            result[index] = (changes, [])
+        first = result[next(iter(members))]
+        for change, fold in fold_largest(view, states, within):
+            first[0].append(change)
+            made.append(fold)
+        first[1].extend(made)
         return result
 
     def _apart(self, indexes: Iterable[int]) -> Members:
@@ -94,27 +100,23 @@ class JointStage:
         else:
             indexes = [index for index in indexes if self._proposals[index].is_written]
         chosen: dict[int, Proposal] = {}
-        named: set[tuple[str, str]] = set()
-        written: set[tuple[str, str]] = set()
-        needed: set[tuple[str, str]] = set()
+        named, written, needed = set[EntityId](), set[EntityId](), set[EntityId]()
         for index in indexes:
             proposal = self._proposals[index]
             if not proposal.only_adds or proposal.rows > MAX_ROWS:
                 continue
-            relies = not (written.isdisjoint(proposal.needs) and needed.isdisjoint(proposal.writes))
-            if not relies and named.isdisjoint(proposal.named):
+            names, writes, needs = footprint(proposal.deltas)
+            if named.isdisjoint(names) and written.isdisjoint(needs) and needed.isdisjoint(writes):
                 chosen[index] = proposal
-                named |= proposal.named
-                written |= proposal.writes
-                needed |= proposal.needs
+                named |= names
+                written |= writes
+                needed |= needs
         return chosen
 
-    def _stage(
-        self, view: View, deltas: Mapping[str, Delta], members: Members
-    ) -> dict[int, list[tuple[TableChange, list[Staged]]]]:
+    def _stage(self, view: View, deltas: Mapping[str, Delta], members: Members) -> dict[int, Changes]:
         """Each member's changes; a table's versions in the order of the members."""
         tables = self._repository.tables
-        if all(not member.fragments for member in members.values()):
+        if not [member for member in members.values() if member.fragments]:
             return self._inline(view, deltas, members)
 
         def stage(delta: Delta) -> list[tuple[int, TableChange, Staged]]:
@@ -130,10 +132,11 @@ class JointStage:
                 changes.append((index, change, staged))
             return changes
 
-        result: dict[int, list[tuple[TableChange, list[Staged]]]] = {index: [] for index in members}
+        result: dict[int, Changes] = {index: ([], []) for index in members}
         for changes in side_by_side(stage, list(deltas.values())):
             for index, change, staged in changes:
-                result[index].append((change, [staged]))
+                result[index][0].append(change)
+                result[index][1].append(staged)
         return result
 
 
@@ -144,6 +147,20 @@ def _joined(members: Collection[Proposal]) -> dict[str, Delta]:
         for key, delta in member.deltas.items():
             by_key.setdefault(key, []).append(delta)
     return {key: Delta.joined(deltas) for key, deltas in by_key.items()}
+
+
+def footprint(deltas: Mapping[str, Delta]) -> tuple[set[EntityId], set[EntityId], set[EntityId]]:
+    """Entities that a write names by ids that others may use too; nodes that it writes; nodes that it relies on and does not write:
+    the ends of its edges."""
+    named, writes, ends = set[EntityId](), set[EntityId](), set[EntityId]()
+    for key, delta in deltas.items():
+        named.update([(key, id) for id in delta.superseded if id not in delta.fresh])
+        if isinstance(delta.entity, EdgeType):
+            for column, node in ends_of(delta.entity):
+                ends.update([(f"node:{node}", id) for id in delta.new.column(column)])
+        else:
+            writes.update([(key, id) for id in delta.ids])
+    return named, writes, ends - writes
 
 
 def _replaces(member: Proposal, replaced: Addresses) -> bool:

@@ -7,18 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from omnigraph.cached import cached_property
 from omnigraph.errors import ExpectedVersionMismatch, InputError
 from omnigraph.history import Entry, PublishPlan, Snapshot, TableChange, WriteKey
-from omnigraph.language.catalog import EdgeType
 from omnigraph.views import View
 from omnigraph.write.carrying import Carrying
 from omnigraph.write.constraints import Addresses, Deltas, check_deltas, check_plan
 from omnigraph.write.inlining import bounds
 from omnigraph.write.staging import Fragments, check_again, stage_versions, write_rows, written_rows
-
-Ids = frozenset[tuple[str, str]]
-"""(table key, entity id)"""
 
 
 @dataclass(frozen=True)
@@ -98,12 +93,12 @@ class Proposal:
 
     # ------------------------------------------------------------ what it has to do with its neighbours
 
-    @cached_property
+    @property
     def only_adds(self) -> bool:
         """No row of the branch goes, as far as is known, and no rule asks for a least number of rows: adding more rows never mends
         it. Nor does it follow from rows that others may add."""
         known = self.addresses or {}
-        if self.relied_on or any(delta.removed or known.get(key) for key, delta in self.deltas.items()):
+        if self.relied_on or [key for key, delta in self.deltas.items() if delta.removed or known.get(key)]:
             return False
         return not check_plan(self.view, self.deltas).needs_more_rows
 
@@ -112,34 +107,9 @@ class Proposal:
         """Whether all its rows are written as fragments: none of them stand in the commit."""
         return self.fragments.keys() >= self.deltas.keys()
 
-    @cached_property
+    @property
     def rows(self) -> int:
-        return sum(len(delta.new) for delta in self.deltas.values())
-
-    @cached_property
-    def writes(self) -> Ids:
-        """Nodes that it writes."""
-        return frozenset(
-            (key, id)
-            for key, delta in self.deltas.items()
-            if not isinstance(delta.entity, EdgeType)
-            for id in delta.ids
-        )
-
-    @cached_property
-    def named(self) -> Ids:
-        """Entities that it writes under ids that others may use too."""
-        return frozenset((key, id) for key, delta in self.deltas.items() for id in delta.superseded - delta.fresh)
-
-    @cached_property
-    def needs(self) -> Ids:
-        """Nodes that it relies on and does not write: the ends of its edges."""
-        ends: set[tuple[str, str]] = set()
-        for delta in self.deltas.values():
-            if isinstance(delta.entity, EdgeType):
-                for column, node in (("src", delta.entity.source), ("dst", delta.entity.target)):
-                    ends.update((f"node:{node}", id) for id in delta.new.column(column))
-        return frozenset(ends) - self.writes if ends else frozenset()
+        return sum([len(delta.new) for delta in self.deltas.values()])
 
 
 def propose(

@@ -6,11 +6,11 @@ error; a plan that is refused for what a neighbour does is tried again when that
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
-from omnigraph.errors import Contention, OmnigraphError, StagedTooLongAgo
+from omnigraph.errors import Contention, Damaged, OmnigraphError, StagedTooLongAgo, StorageError
 from omnigraph.history import Attempt, Commit, History, PublishPlan, Snapshot
 
 MAX_ATTEMPTS = 256
@@ -28,12 +28,12 @@ StageTogether = Callable[[Snapshot, Mapping[int, PublishPlan]], Mapping[int, Pub
 out goes on by itself, after them: leaving one out is always right."""
 
 
-@dataclass(frozen=True)
-class Submission:
+class Submission(NamedTuple):
     """A plan handed in to be published, and how to put it on another snapshot (None: it cannot be).
 
     Not `staged`: its tables have no new versions yet, and `rebase` makes them on whatever snapshot is the newest. `is_small`: that
-    costs next to nothing, so what an attempt has staged is not kept for the next one. `is_new`: nobody has tried to publish it.
+    costs next to nothing, so nothing is staged before an attempt, and what one has staged is not kept for the next one. `is_new`:
+    nobody has tried to publish it.
     """
 
     plan: PublishPlan
@@ -50,13 +50,7 @@ class Submission:
             raise attempt.lost(self.plan)
         else:
             plan = self.rebase(self.plan, attempt.snapshot)
-        return replace(self, plan=plan.on(attempt.snapshot), staged=True)
-
-    def staged_for(self, attempt: Attempt) -> PublishPlan:
-        """The plan of a small write, staged on the attempt's snapshot."""
-        assert self.rebase is not None, "a small write can be put on any snapshot"
-        attempt.check_moved(self.plan)
-        return self.rebase(self.plan, attempt.snapshot)
+        return self._replace(plan=plan.on(attempt.snapshot), staged=True)
 
 
 def publish(history: History, plan: PublishPlan, rebase: Rebase | None = None) -> Commit:
@@ -78,8 +72,13 @@ def publish_group(
         # A merge stands alone in its entry: what it reaches must not be ascribed to its neighbours. So does who opens a branch.
         return [outcome for submission in submissions for outcome in publish_group(history, [submission])]
     branch = submissions[0].plan.branch
-    group = [_dated(submission, history.clock()) for submission in submissions]
-    publisher = history.publisher
+    now, publisher = history.clock(), history.publisher
+    group = [
+        submission
+        if submission.plan.staged_since is not None
+        else submission._replace(plan=replace(submission.plan, staged_since=now))
+        for submission in submissions
+    ]
     head = publisher.likely_head(branch, [submission.plan for submission in group])
     is_gone = False
     for number in range(MAX_ATTEMPTS):
@@ -97,8 +96,13 @@ def publish_group(
                 if not newest.is_same(head):
                     head = newest
                     continue
-            with _explaining(history, group):
+            try:
                 commits = attempt.publish()
+            except (StorageError, Damaged) as error:
+                # A file that was staged and cannot be made durable may have been taken by cleanup.
+                times = [submission.plan.staged_since for submission in group]
+                history.retention.explain(error, branch, min(time for time in times if time is not None))
+                raise
         if commits is not None:
             published = {commit.id: commit for commit in commits}
             return [_final(outcomes.get(index), submission, published) for index, submission in enumerate(group)]
@@ -116,53 +120,48 @@ def publish_group(
     return [contention for _ in submissions]
 
 
-def _explaining(history: History, group: Sequence[Submission]) -> contextlib.AbstractContextManager[None]:
-    """A file that was staged and cannot be made durable may have been taken by cleanup."""
-    oldest = min(submission.plan.staged_since for submission in group if submission.plan.staged_since is not None)
-    return history.retention.explaining(group[0].plan.branch, oldest)
-
-
-def _dated(submission: Submission, now: float) -> Submission:
-    plan = submission.plan
-    if plan.staged_since is not None:
-        return submission
-    return replace(submission, plan=replace(plan, staged_since=now))
-
-
 def _put_on(attempt: Attempt, group: list[Submission], stage_together: StageTogether | None) -> dict[int, Outcome]:
     """Add every plan that fits, and keep it in the group as it is staged now. The outcomes of the others, by index: the commit
     that a plan has already, or why it does not fit."""
     outcomes: dict[int, Outcome] = {}
+    able: dict[int, PublishPlan] = {}
+    names: set[str] = set()
     for index, submission in enumerate(group):
+        plan = submission.plan
         try:
-            published = None if submission.is_new else attempt.published(submission.plan)
-            if (commit := published or attempt.repeated(submission.plan)) is not None:
-                outcomes[index] = commit
-            else:
-                attempt.check_staged(submission.plan)
-        except OmnigraphError as error:
-            outcomes[index] = error
-    waiting = [index for index in range(len(group)) if index not in outcomes]
-    together: Mapping[int, PublishPlan] = {}
-    if stage_together is not None:
-        first = _first_of_their_keys(group)
-        able = {
-            index: group[index].plan
-            for index in waiting
-            if index in first and _may_be_staged_together(group[index], attempt)
-        }
-        together = stage_together(attempt.snapshot, able) if able else {}
-    for index in (*together, *(index for index in waiting if index not in together)):
-        try:
-            # A neighbour that was added by now may have the same key.
-            if (commit := attempt.repeated(group[index].plan)) is not None:
+            commit = None if submission.is_new else attempt.published(plan)
+            if commit is None and plan.once is not None:
+                commit = attempt.repeated(plan)
+            if commit is not None:
                 outcomes[index] = commit
                 continue
-            plan = together.get(index)
-            if plan is None and group[index].is_small:
-                plan = group[index].staged_for(attempt)
-            elif plan is None:
-                group[index] = group[index].placed(attempt)
+            if not submission.is_small:
+                attempt.check_staged(plan)
+        except OmnigraphError as error:
+            outcomes[index] = error
+            continue
+        # The first of each write key: the others are answered with its commit.
+        is_first = plan.once is None or plan.once.name not in names
+        if plan.once is not None:
+            names.add(plan.once.name)
+        if stage_together is not None and is_first and not submission.staged and attempt.adds_only(plan):
+            able[index] = plan
+    together = stage_together(attempt.snapshot, able) if stage_together is not None and able else {}
+    others = [index for index in range(len(group)) if index not in outcomes and index not in together]
+    for index in (*together, *others):
+        submission = group[index]
+        try:
+            # A neighbour that was added by now may have the same key.
+            if submission.plan.once is not None and (commit := attempt.repeated(submission.plan)) is not None:
+                outcomes[index] = commit
+                continue
+            if index in together:
+                plan = together[index]
+            elif submission.is_small and submission.rebase is not None:
+                attempt.moved(submission.plan)
+                plan = submission.rebase(submission.plan, attempt.snapshot)
+            else:
+                group[index] = submission.placed(attempt)
                 plan = group[index].plan
             attempt.add(plan)
         except OmnigraphError as error:
@@ -174,15 +173,3 @@ def _final(outcome: Outcome | None, submission: Submission, published: Mapping[s
     """A commit of the entry that was created as it stands there, whoever created it."""
     commit_id = outcome.id if isinstance(outcome, Commit) else submission.plan.commit_id
     return published[commit_id] if outcome is None else published.get(commit_id, outcome)
-
-
-def _first_of_their_keys(group: Sequence[Submission]) -> set[int]:
-    """The members without a write key, and the first of each key: the others are answered with its commit."""
-    first: dict[str, int] = {}
-    for index, submission in enumerate(group):
-        first.setdefault(submission.plan.once.name if submission.plan.once else f"#{index}", index)
-    return set(first.values())
-
-
-def _may_be_staged_together(submission: Submission, attempt: Attempt) -> bool:
-    return not submission.staged and attempt.adds_only(submission.plan)
