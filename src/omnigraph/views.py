@@ -8,7 +8,7 @@ import json
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -68,6 +68,15 @@ class View:
             self._tables[key] = table
         return table
 
+    def addresses_of(self, key: str, ids: Collection[str]) -> dict[str, int]:
+        """Where the rows with these ids are, as far as there are any. Every small write asks for this, at a state that nobody else may
+        ever read, so the table is not cached."""
+        table, state = self._tables.get(key), self.state(key)
+        if table is None and state is not None:
+            table = self._stored(key, state)
+            table = self.repository.tables.with_changes(table, state.inline) if state.inline else table
+        return {} if table is None else table.addresses_of(ids)
+
     def _stored(self, key: str, state: TableState) -> Table:
         self.repository.remember_use(state, self.snapshot.commit)
         try:
@@ -110,8 +119,8 @@ class Repository:
         """How texts are embedded; None means the settings of the environment."""
         self._catalogs: dict[str, Catalog] = {}
         self._layouts: dict[tuple[str, str], Layout] = {}
-        self._uses: OrderedDict[TableState, Commit] = OrderedDict()
-        """The tables that were opened last, each with a commit that has it."""
+        self._uses: OrderedDict[tuple[str, int], tuple[TableState, Commit]] = OrderedDict()
+        """The tables that were opened last, by path and version, each with a commit that has it."""
         self._lock = threading.Lock()
 
     @classmethod
@@ -187,8 +196,8 @@ class Repository:
 
     def remember_use(self, state: TableState, commit: Commit) -> None:
         with self._lock:
-            self._uses[state] = commit
-            self._uses.move_to_end(state)
+            self._uses[state.path, state.version] = (state, commit)
+            self._uses.move_to_end((state.path, state.version))
             if len(self._uses) > USES_REMEMBERED:
                 self._uses.popitem(last=False)
 
@@ -204,7 +213,7 @@ class Repository:
         """A damaged file of a recently opened table, if there is one. Reads the content of up to DIAGNOSED_BYTES of data files
         per table."""
         with self._lock:
-            uses = list(reversed(self._uses.items()))
+            uses = list(reversed(self._uses.values()))
         for state, commit in uses:
             for damage in self.tables.damaged_files(state.path, state.version, state.digest, DIAGNOSED_BYTES):
                 return self.explained(damage, commit)

@@ -69,7 +69,7 @@ def strict_changes_are_carried_over(patch: pytest.MonkeyPatch) -> None:
     """Nothing is checked again when somebody else was first."""
 
     def placed(self: Submission, attempt: Attempt) -> Submission:
-        return replace(self, plan=self.plan.on(attempt.snapshot), staged=True)
+        return self._replace(plan=self.plan.on(attempt.snapshot), staged=True)
 
     patch.setattr(Submission, "placed", placed)
 

@@ -165,7 +165,11 @@ class Tables:
         """Inline changes on another version than theirs, with the same fragments or fewer; masks of rows that this version lacks
         are dropped."""
         left = masks_left(stored, inline)
-        return ChangedTable.on(stored, left) if left else stored
+        return self.with_changes(stored, left) if left else stored
+
+    def with_changes(self, stored: Table, inline: Inline) -> Table:
+        """What commits changed on top of their version."""
+        return ChangedTable.on(stored, inline)
 
     def settle(self, table: Table, *, fold: bool = False) -> tuple[Table, Staged | None]:
         """The same rows in a stored version, which is staged now if there are inline rows."""

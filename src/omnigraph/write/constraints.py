@@ -40,8 +40,8 @@ def check_deltas(view: View, deltas: Deltas, *, again: bool = False) -> Addresse
 
 def check_plan(view: View, deltas: Deltas) -> CheckPlan:
     """Which checks the deltas need. `reads` are the tables whose rows they rely on: ends of new edges, edges of nodes."""
-    kind = (view.snapshot.schema, *((key, delta.change) for key, delta in deltas.items()))
-    return _plans.get(kind, lambda: CheckPlan(view.catalog, {key: delta.change for key, delta in deltas.items()}))
+    changes = {key: delta.change for key, delta in deltas.items()}
+    return _plans.get((view.snapshot.schema, *changes.items()), lambda: CheckPlan(view.catalog, changes))
 
 
 _plans: Remembered[CheckPlan] = Remembered(PLANS_KEPT)
@@ -82,8 +82,7 @@ class DeltaRows:
         if known is None:
             delta = self._deltas[key]
             wanted = delta.superseded - delta.fresh
-            table = self._view.table(key) if wanted else None
-            known = self._addresses[key] = {} if table is None else table.addresses_of(wanted)
+            known = self._addresses[key] = self._view.addresses_of(key, wanted) if wanted else {}
         return known
 
     # ------------------------------------------------------------ rows as Arrow
@@ -164,9 +163,8 @@ class DeltaRows:
         delta = self._deltas.get(key)
         present = ids.intersection(delta.ids) if delta else set[str]()
         rest = ids - present - (delta.removed.keys() if delta else set())
-        table = self._view.table(key)
-        if rest and table is not None:
-            present |= table.addresses_of(rest).keys()
+        if rest:
+            present |= self._view.addresses_of(key, rest).keys()
         self._nodes_asked[key] |= ids
         self._nodes_found[key] |= present
 

@@ -41,17 +41,14 @@ class InlineBounds:
     bytes: int = MAX_BYTES
     entry_bytes: int = MAX_ENTRY_BYTES
 
-    def takes(self, delta: Delta) -> bool:
-        """Whether a change is small enough to stand in its commit."""
-        return len(delta.superseded) <= self.rows and delta.new.size <= self.bytes
-
-    def too_large(self, deltas: Iterable[Delta], view: View) -> list[Delta]:
+    def too_large(self, deltas: Mapping[str, Delta], view: View) -> list[Delta]:
         """Those of a write's changes that are stored in their tables: they are too large, all together too, or there is no table."""
-        large, size = [], 0
-        for delta in sorted(deltas, key=lambda delta: delta.new.size):
-            size += delta.new.size
-            if not self.takes(delta) or size > self.entry_bytes or view.state(delta.key) is None:
-                large.append(delta)
+        large, total = [], 0
+        for size, key in sorted([(delta.new.size, key) for key, delta in deltas.items()]):
+            total += size
+            is_small = len(deltas[key].superseded) <= self.rows and size <= self.bytes and total <= self.entry_bytes
+            if not is_small or view.snapshot.table(key) is None:
+                large.append(deltas[key])
         return large
 
     def is_full(self, view: View, deltas: Iterable[Delta]) -> bool:

@@ -127,7 +127,7 @@ def propose(
     for it."""
     history, snapshot = view.repository.history, view.snapshot
     since = history.clock()
-    large = bounds().too_large(deltas.values(), view)
+    large = bounds().too_large(deltas, view)
     addresses = check_deltas(view, deltas) if large else None
     fragments = written_rows(view, large)
     # What is checked on the head that it is put on relies on nothing that may have moved since.

@@ -30,7 +30,7 @@ MAX_FRAGMENTS_AFTER_LOST_RACE = 48
 def write_rows(view: View, deltas: Deltas) -> Fragments:
     """The rows of large changes as fragments of their tables, side by side; no version holds them yet. Rows of small changes
     are not written: they stand in their commit."""
-    return written_rows(view, bounds().too_large(deltas.values(), view))
+    return written_rows(view, bounds().too_large(deltas, view))
 
 
 def written_rows(view: View, large: Sequence[Delta]) -> Fragments:

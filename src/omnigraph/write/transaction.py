@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.cached import cached_property
 from omnigraph.errors import (
     BranchReplaced,
     ExpectedVersionMismatch,
@@ -67,11 +68,15 @@ class WriteTransaction:
         self._is_confirmed = assumed is None
         self.entry, self.view = at or assumed or repository.head(branch)
         self.catalog = self.view.catalog
-        self.now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
         self._pending: dict[str, Pending] = {}
         self._relied_on: set[str] = set()
         self._finished = False
         self._receipt: Receipt | None = None
+
+    @cached_property
+    def now(self) -> dt.datetime:
+        """What `now()` is in all its statements."""
+        return dt.datetime.now(dt.UTC).replace(tzinfo=None)
 
     def confirm(self) -> bool:
         """Make sure that the pinned head is the branch's newest, or pin that one. Whether another one is pinned now.
@@ -225,13 +230,12 @@ class WriteTransaction:
                 raise
             return self._inserted(type_name, values, strict)
 
-    def _inserted(self, type_name: str, values: Mapping[str, object], strict: bool) -> str:
-        data = dict(values)
+    def _inserted(self, type_name: str, data: Mapping[str, object], strict: bool) -> str:
         catalog = self.catalog
         word = "from_" if "from_" in data else "from"
         if type_name in catalog.edges and (word in data or type_name not in catalog.nodes):
-            source, target = data.pop(word, None), data.pop("to", None)
-            return self.insert_edge(type_name, source, target, data, strict=strict)
+            values = {name: value for name, value in data.items() if name not in (word, "to")}
+            return self.insert_edge(type_name, data.get(word), data.get("to"), values, strict=strict)
         node: NodeType = self._entity(type_name, NodeType)
         row = node_row(node, data, self.repository.history.new_id)
         return self._add(node, row, fresh="id" not in data and not node.key, strict=strict)
