@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.tables.adjacency.numbering import Numbering, sorted_ids
-from omnigraph.values.inline_rows import Inline, InlineChange
+from omnigraph.values.inline_rows import Inline, InlineChange, inline_from_json
 
 STORED = [f"n{number:02}" for number in range(20)]
 
@@ -49,3 +50,23 @@ def test_numbers_of_any_version_are_those_of_its_own_ids(seed: int) -> None:
             texts = [row[place] for change in version for row in change.rows]
             assert numbering.texts(numbering.of_changes(version, column).tolist()) == texts
     assert len({numbering.find([text])[0] for text in STORED}) == len(STORED)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_is_read_is_the_same_whatever_was_known_before(seed: int) -> None:
+    found = versions(seed)
+    for stored in found:
+        values, plain = json.loads(f"[{stored.text}]"), Inline(stored)
+        for known in found:
+            read = inline_from_json(values, known)
+            assert read == plain
+            assert (read.text, read.places, read.digest) == (plain.text, plain.places, plain.digest)
+            assert (read.row_count, read.masked_count, read.size) == (plain.row_count, plain.masked_count, plain.size)
+            assert not any(change.removed for change in read), "which rows went is said by the step alone"
+
+
+def test_a_value_that_only_looks_the_same_is_read() -> None:
+    known = Inline([InlineChange(("id", "x"), (("a", 0.0),)), InlineChange(("id", "x"), (("b", 1),))])
+    for values in ([("a", -0.0), ("b", 1)], [("a", 0.0), ("b", 1.0)], [("a", 0.0), ("b", True)]):
+        stored = Inline([InlineChange(("id", "x"), (row,)) for row in values])
+        assert inline_from_json(json.loads(f"[{stored.text}]"), known).text == stored.text

@@ -163,8 +163,8 @@ class Chain:
         data = self.store.find(key)
         if data is None:
             return None
-        affected = _commits_of(branch, position)
-        entry = decode_entry(data, key, affected)
+        affected, known = _commits_of(branch, position), self._heads.get(branch)
+        entry = decode_entry(data, key, affected, known and known[0])
         if (entry.branch, entry.position) != (branch, position):
             raise Damaged(key, f"it holds entry {entry.position} of branch '{entry.branch}'", affected=affected)
         return entry

@@ -56,9 +56,10 @@ def _features(entry: Entry) -> list[str]:
     return [*([FENCES] if entry.is_fence else []), *([INLINE_ROWS] if has_inline else [])]
 
 
-def decode_entry(data: bytes, key: str, affected: str | None = None) -> Entry:
+def decode_entry(data: bytes, key: str, affected: str | None = None, known: Entry | None = None) -> Entry:
+    """`known`: an entry of the same branch. What a later one repeats of it is not made again, nor are its texts."""
     value = unseal(key, data, affected)
-    return read_as(key, lambda: entry_from_json(value), affected)
+    return read_as(key, lambda: entry_from_json(value, known), affected)
 
 
 def entry_to_json(entry: Entry) -> dict[str, Any]:
@@ -225,10 +226,13 @@ def _record_text(commit: Commit, before: CommitRef | None) -> str:
 # ---------------------------------------------------------------- reading
 
 
-def entry_from_json(value: Mapping[str, Any]) -> Entry:
-    tail = Tail(_commits(value["tail"]))
+def entry_from_json(value: Mapping[str, Any], known: Entry | None = None) -> Entry:
+    if known is not None and (known.incarnation != value["incarnation"] or known.position >= value["position"]):
+        known = None
+    tail = _tail(value["tail"], known)
     base = _commit(value["base"], None) if "base" in value else tail[-1]
-    tables = {key: TableState.from_json(state) for key, state in value["tables"].items()}
+    states = {} if known is None else known.head.tables
+    tables = {key: TableState.from_json(state, states.get(key)) for key, state in value["tables"].items()}
     before = Snapshot(base, value["schema"], tables)
     return Entry(
         id=value["id"],
@@ -275,9 +279,17 @@ def _table_state(before: TableState | None, value: Mapping[str, Any] | None) -> 
     )
 
 
-def _commits(values: Iterable[Mapping[str, Any]]) -> list[Commit]:
+def _tail(values: Sequence[Mapping[str, Any]], known: Entry | None) -> Tail:
+    """A tail as it stands in an entry. One that begins where a known entry's does has all its records, as a chain has no gaps."""
+    if known is not None and known.tail and len(values) > len(known.tail) and values[0]["id"] == known.tail[0].id:
+        before = Tail.of(known.tail).followed_by([step.commit for step in known.steps])
+        if len(values) >= len(before) and values[len(before) - 1]["id"] == before[-1].id:
+            return before.followed_by(_commits(values[len(before) :], before[-1].ref))
+    return Tail(_commits(values))
+
+
+def _commits(values: Iterable[Mapping[str, Any]], before: CommitRef | None = None) -> list[Commit]:
     commits: list[Commit] = []
-    before = None
     for value in values:
         commits.append(_commit(value, before))
         before = commits[-1].ref

@@ -99,14 +99,15 @@ class TableState:
         return f"{{{','.join([*members, *member_texts(self.extra)])}}}"
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> TableState:
+    def from_json(cls, value: Mapping[str, Any], known: TableState | None = None) -> TableState:
+        """`known`: an earlier state of the same table."""
         return cls(
             value["path"],
             int(value["version"]),
             value["generation"],
             value["rows"],
             value.get("digest"),
-            inline_from_json(value.get("inline", ())),
+            inline_from_json(value.get("inline", ()), NO_INLINE if known is None else known.inline),
             others(value, _TABLE_STATE),
         )
 

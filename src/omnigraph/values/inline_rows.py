@@ -55,6 +55,21 @@ class InlineChange:
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("columns", "rows", "removed", "masked")} | {"held": {}}
 
+    def is_like(
+        self,
+        columns: tuple[str, ...],
+        rows: tuple[tuple[Any, ...], ...],
+        removed: tuple[str, ...],
+        masked: tuple[int, ...],
+    ) -> bool:
+        """Whether it has exactly these members."""
+        return self.removed == removed and self._content == (columns if rows else (), masked, repr(rows))
+
+    @property
+    def has_removed(self) -> bool:
+        """Whether it removed ids. A stored list does not tell which: such a change may be empty there. The next change drops that."""
+        return bool(self.removed) or not (self.rows or self.masked)
+
     @cached_property
     def ids(self) -> tuple[str, ...]:
         if not self.rows:
@@ -192,8 +207,9 @@ class Inline(tuple[InlineChange, ...]):
 
     def with_change(self, change: InlineChange) -> Inline:
         """The changes followed by one more. Of the earlier ones, only what is still visible is kept."""
-        if self and (self[-1].removed or any(id in self.places for id in (*change.ids, *change.removed))):
-            return Inline((*self.without_ids(frozenset((*change.ids, *change.removed))), change))
+        ids = (*change.ids, *change.removed)
+        if self and (self[-1].has_removed or any(id in self.places for id in ids)):
+            return Inline((*self.without_ids(frozenset(ids)), change))
         return self.followed_by(change)
 
     def followed_by(self, change: InlineChange) -> Inline:
@@ -244,19 +260,30 @@ NO_INLINE = Inline()
 # ---------------------------------------------------------------- JSON
 
 
-def inline_from_json(values: Iterable[Mapping[str, Any]]) -> Inline:
-    changes = []
+def inline_from_json(values: Iterable[Mapping[str, Any]], known: Inline = NO_INLINE) -> Inline:
+    """`known` is what the list may begin with; that part is reused."""
+    changes: list[InlineChange] = []
     columns: tuple[str, ...] = ()
-    for value in values:
+    same = 0
+    for place, value in enumerate(values):
         columns = tuple(value["columns"]) if "columns" in value else columns
-        rows = tuple(tuple(row) for row in value.get("rows", ()))
+        rows = tuple([tuple(row) for row in value.get("rows", ())])
+        masked = tuple(
+            [fragment << ADDRESS_BITS | offset for fragment, offsets in value.get("masked", ()) for offset in offsets]
+        )
+        removed = tuple(value.get("removed", ()))
+        if same == place < len(known) and known[place].is_like(columns, rows, removed, masked):
+            changes.append(known[place])
+            same += 1
+            continue
         if any(len(row) != len(columns) for row in rows):
             raise ValueError("a row has another number of values than there are columns")
-        masked = tuple(
-            fragment << ADDRESS_BITS | offset for fragment, offsets in value.get("masked", ()) for offset in offsets
-        )
-        changes.append(InlineChange(columns if rows else (), rows, tuple(value.get("removed", ())), masked))
-    return Inline(changes)
+        changes.append(InlineChange(columns if rows else (), rows, removed, masked))
+    if not known or same < len(known):
+        return Inline(changes)
+    for change in changes[len(known) :]:
+        known = known.followed_by(change)
+    return known
 
 
 def _by_fragment(addresses: Iterable[int]) -> list[list[Any]]:
