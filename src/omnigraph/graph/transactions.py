@@ -64,7 +64,9 @@ class Transaction:
         self._writes = WriteTransaction(
             repository, committer, branch, actor=actor, message=message, if_commit=if_commit
         )
-        if self._key is None and if_commit is not None:  # A repeated write names the head that its first attempt expected.
+        if (
+            self._key is None and if_commit is not None
+        ):  # A repeated write names the head that its first attempt expected.
             self._writes.check_precondition()
         self._state: State = "open"
         self._receipt: Receipt | None = None
