@@ -133,7 +133,7 @@ class Inline(tuple[InlineChange, ...]):
     those of an earlier version: of the commits of a group, only the last needs them."""
 
     _before: Inline | None = None
-    """The changes without the last one, until `_made` is computed."""
+    """The changes without the last one, until `_derived` is computed."""
 
     def __hash__(self) -> int:
         return self._hash
@@ -167,28 +167,28 @@ class Inline(tuple[InlineChange, ...]):
     @property
     def places(self) -> dict[str, int]:
         """The position of each row among all of them, by id."""
-        return self._made[0]
+        return self._derived[0]
 
     @property
     def last_columns(self) -> tuple[str, ...]:
         """The columns of the last change that has rows."""
-        return self._made[1]
+        return self._derived[1]
 
     @property
     def text(self) -> str:
         """The members of a JSON list, without removed ids. A change with the same columns as the previous one does not repeat
         them."""
-        return self._made[2]
+        return self._derived[2]
 
     @cached_property
-    def _made(self) -> tuple[dict[str, int], tuple[str, ...], str]:
+    def _derived(self) -> tuple[dict[str, int], tuple[str, ...], str]:
         """Places, last columns and text: those of the nearest earlier version that has them, and what was added since."""
         known = self._before
-        while known is not None and "_made" not in known.__dict__:
+        while known is not None and "_derived" not in known.__dict__:
             known = known._before
         if known is None:
             known = NO_INLINE
-        places, columns, text = known._made if known else ({}, (), "")
+        places, columns, text = known._derived if known else ({}, (), "")
         added, texts = self[len(known) :], [text] if text else []
         for change in added:
             texts.append(change.text(columns, removed=False))

@@ -58,8 +58,8 @@ class JointStage:
             members = {index: member for index, member in members.items() if not _replaces(member, replaced)}
         return {}
 
-    def _planned(self, plan: PublishPlan, changes: Sequence[TableChange], made: Sequence[Staged]) -> PublishPlan:
-        return plan.staged(tuple(changes), self._repository.tables.unsynced(made) if made else ())
+    def _planned(self, plan: PublishPlan, changes: Sequence[TableChange], versions: Sequence[Staged]) -> PublishPlan:
+        return plan.staged(tuple(changes), self._repository.tables.unsynced(versions) if versions else ())
 
     def _inline(self, view: View, deltas: Mapping[str, Delta], members: Members) -> dict[int, Changes]:
         """The same where each member's rows stand in its commit: the first of a table makes room for all of them."""
@@ -67,17 +67,17 @@ class JointStage:
         crowded = within.is_full(view, deltas.values())
         result: dict[int, Changes] = {}
         states: dict[str, TableState] = {}
-        made: list[Staged] = []
+        versions: list[Staged] = []
         for index, member in members.items():
             changes = []
             for key, delta in member.deltas.items():
                 before = states.get(key)
                 if before is None:
                     stored, all_rows, commits = view.snapshot.tables[key], deltas[key], len(members)
-                    change, folds = inlined(
+                    change, folded = inlined(
                         view, delta, stored, {}, within, room_for=all_rows, commits=commits, crowded=crowded
                     )
-                    made += folds
+                    versions += folded
                 else:
                     change = TableChange(key, delta.mode, before, with_rows(view, delta, before))
                 assert change.state is not None, "a change leaves a table"
@@ -87,8 +87,8 @@ class JointStage:
         first = result[next(iter(members))]
         for change, fold in fold_largest(view, states, within):
             first[0].append(change)
-            made.append(fold)
-        first[1].extend(made)
+            versions.append(fold)
+        first[1].extend(versions)
         return result
 
     def _apart(self, indexes: Iterable[int]) -> Members:
