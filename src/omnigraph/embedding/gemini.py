@@ -23,11 +23,11 @@ class Gemini:
 
     def __init__(self, requests: JsonRequests, model: str) -> None:
         self._requests = requests
-        self._asked_model = model
+        self._model_name = model
         self.model = f"gemini/{model}"
 
     def embed(self, texts: Sequence[str], dimension: int, purpose: Purpose, deadline: Deadline) -> np.ndarray:
-        model = f"models/{self._asked_model}"
+        model = f"models/{self._model_name}"
         asked = {"model": model, "taskType": _TASKS[purpose], "outputDimensionality": dimension}
         body = {"requests": [{**asked, "content": {"parts": [{"text": text}]}} for text in texts]}
         path = f"/{quote(model)}:batchEmbedContents"

@@ -28,12 +28,12 @@ class OpenAi:
     def __init__(self, name: str, requests: JsonRequests, model: str) -> None:
         self._requests = requests
         self._name = name
-        self._asked_model = model
+        self._model_name = model
         self.model = model if name == "openai-compatible" else f"{name}/{model}"
 
     def embed(self, texts: Sequence[str], dimension: int, purpose: Purpose, deadline: Deadline) -> np.ndarray:
-        body: dict[str, Any] = {"model": self._asked_model, "input": list(texts), "encoding_format": "float"}
-        if self._asked_model.rpartition("/")[2].startswith(_SHORTENED):
+        body: dict[str, Any] = {"model": self._model_name, "input": list(texts), "encoding_format": "float"}
+        if self._model_name.rpartition("/")[2].startswith(_SHORTENED):
             body["dimensions"] = dimension
         answer = self._requests.post("/embeddings", body, answer_bytes(len(texts), dimension), deadline)
         try:

@@ -185,7 +185,7 @@ class JsonRequests:
             reason = ""
         message += f": {reason[:MAX_REASON_LENGTH]}" if reason else ""
         if refusal.code in _RETRIED:
-            return _Interrupted(message, self._asked_wait(refusal.headers.get("Retry-After")))
+            return _Interrupted(message, self._requested_wait(refusal.headers.get("Retry-After")))
         hint = "see the provider's message, and check the model in the schema and the texts in the data"
         if refusal.code in (401, 403):
             hint = f"set {self.key_variables[0]} to a key that the provider accepts"
@@ -193,7 +193,7 @@ class JsonRequests:
             hint = "check the model of @embed (or OMNIGRAPH_EMBED_MODEL) and OMNIGRAPH_EMBED_BASE_URL"
         return EmbeddingRefused(_without(f"{self.provider} refused to embed: {message}", key), hint=hint)
 
-    def _asked_wait(self, header: str | None) -> float | None:
+    def _requested_wait(self, header: str | None) -> float | None:
         """Retry-After: seconds, or a date."""
         if header is None:
             return None

@@ -23,7 +23,7 @@ MAX_ROWS_ON_ONE_CORE = 100_000
 RowState = Literal["new", "inserted", "staying", "lost", "result"]
 """Rows of one table, as a write sees them:
 
-    new       rows that the write puts, in place of others or not
+    new       rows that the write puts, whether they replace others or not
     inserted  those of them whose id the branch must not have
     staying   rows of the branch that the write neither replaces nor removes
     lost      rows of the branch that it replaces or removes

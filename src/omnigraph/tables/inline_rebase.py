@@ -37,13 +37,15 @@ class InlineRebase:
             is_known = [self._absorbed.get(id) == texts[id] for id in change.ids]
             kept.update(id for id, known in zip(change.ids, is_known, strict=True) if known)
             rows = tuple(row for row, known in zip(change.rows, is_known, strict=True) if not known)
-            masked = tuple(sorted(self._placed(address for address in change.masked if address not in self._masked)))
+            masked = tuple(
+                sorted(self._addresses_after(address for address in change.masked if address not in self._masked))
+            )
             if rows or masked:
                 changes.append(InlineChange(change.columns if rows else (), rows, masked=masked))
-        gone = self._found(self._absorbed.keys() - kept)
+        gone = self._absorbed_addresses(self._absorbed.keys() - kept)
         return Inline((InlineChange((), (), masked=tuple(sorted(gone))), *changes) if gone else changes)
 
-    def _placed(self, addresses: Iterable[int]) -> list[int]:
+    def _addresses_after(self, addresses: Iterable[int]) -> list[int]:
         wanted = list(addresses)
         missing = [address for address in wanted if address not in self._places]
         if missing:
@@ -58,7 +60,7 @@ class InlineRebase:
                 self._places.update((address, known[id]) for id, address in zip(ids, old, strict=True))
         return [self._places[address] for address in wanted]
 
-    def _found(self, ids: Iterable[str]) -> list[int]:
+    def _absorbed_addresses(self, ids: Iterable[str]) -> list[int]:
         """Addresses in the version after of the absorbed rows with these ids."""
         wanted = list(ids)
         missing = [id for id in wanted if id not in self._own]

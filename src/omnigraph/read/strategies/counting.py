@@ -198,7 +198,7 @@ class Counting:
             result = _product(result, self._weights(weight, operand))
         for way in ways:
             if operand is not None and self._leads_to(way, operand.variable):
-                onwards = [two for two in self.branches(way.far) if two.far != variable]
+                onwards = [onward for onward in self.branches(way.far) if onward.far != variable]
                 behind = self.local(way.far, onwards, weight, operand)
                 gathered = self._gathered(way, behind)
             else:
@@ -216,7 +216,7 @@ class Counting:
         """Whether the wanted variable is behind this branch."""
         if way.far == wanted:
             return True
-        return any(self._leads_to(two, wanted) for two in self.branches(way.far) if two.far != way.near)
+        return any(self._leads_to(onward, wanted) for onward in self.branches(way.far) if onward.far != way.near)
 
     def _weights(self, weight: Weight, operand: PropertyRef) -> np.ndarray:
         import numpy as np

@@ -249,7 +249,7 @@ class _Factored:
         matches = self._matches()
         is_unique = self._is_unique(matches)
         if is_unique:
-            matches = self._foremost(matches)
+            matches = self._first_groups(matches)
         elif (few := self._grouped_by_codes(outputs, matches)) is not None:
             return self.form.groupings[True].run(few, self._cut(), self.arguments.deadline)
         arrays = {}
@@ -310,7 +310,7 @@ class _Factored:
                     arrays[f"{name}{place}"] = pa.array(totals.astype(np.int64))
         return pa.table(arrays)
 
-    def _foremost(self, matches: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _first_groups(self, matches: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Of matches that are each a group, those that can be among the rows wanted, if a count is the first sort key: the
         columns of the others need not be read."""
         first = self._count_first
@@ -330,7 +330,7 @@ class _Factored:
         is_some = key.expression.function == "count" and offset + limit > 0
         return (key.expression, offset + limit, key.descending) if is_some else None
 
-    def _has_most(self, behind: np.ndarray) -> np.ndarray:
+    def _nodes_with_most(self, behind: np.ndarray) -> np.ndarray:
         """Positions of the first variable's nodes that have matches behind them. If each node is a group and those with the most
         matches are wanted, only of these: arrays over all nodes would take most of the time."""
         import numpy as np
@@ -369,7 +369,7 @@ class _Factored:
 
         counting, first = self.counting, self.form.matched[0]
         behind = counting.message(first)
-        matches = {first: np.arange(counting.count(first)) if behind is None else self._has_most(behind)}
+        matches = {first: np.arange(counting.count(first)) if behind is None else self._nodes_with_most(behind)}
         for link in self.form.links:
             owners, places = counting.linked(link, matches[link.near], MAX_MATCHES)
             matches = {variable: known[owners] for variable, known in matches.items()}

@@ -267,7 +267,7 @@ class _Walk:
         self.arguments.deadline.check()
         adjacency = self._adjacency(way)
         owners, neighbours = adjacency.expand(self.numbers[way.near])
-        self._say(way, len(owners), "by number")
+        self._note_choice(way, len(owners), "by number")
         self.rows = len(owners)
         if self.rows > MAX_ROWS:
             raise _NotFew
@@ -278,10 +278,10 @@ class _Walk:
     def _count(self, way: DirectedExpansion) -> int:
         """How many matches `_follow` would give."""
         rows = int(self._adjacency(way).counts(self.numbers[way.near]).sum())
-        self._say(way, rows, "counted")
+        self._note_choice(way, rows, "counted")
         return rows
 
-    def _say(self, way: DirectedExpansion, rows: int, how: str) -> None:
+    def _note_choice(self, way: DirectedExpansion, rows: int, how: str) -> None:
         """Record how many edges were followed, and how many were expected for as many nodes."""
         view = self.compact.view
         nodes = max(view.rows(f"node:{self.form.types[way.near]}"), 1)

@@ -172,7 +172,7 @@ class _Reduction:
         self._keep(node, rows)
         path: Path = "lookup" if ids is not None or self._is_fixed(node) else "scan"
         expected = sources.node_rows(self.view, node) if path == "scan" else None if ids is None else len(ids)
-        asked = self._asked(node, ids)
+        asked = self._lookup_note(node, ids)
         self.choices.append(InputChoice(f"${node.variable}", path, rows.num_rows, asked, expected))
 
     def _keep(self, node: NodeInput, rows: pa.Table) -> None:
@@ -193,7 +193,7 @@ class _Reduction:
                 self.is_checked = False
         return rows
 
-    def _asked(self, node: NodeInput, ids: list[str] | None) -> str:
+    def _lookup_note(self, node: NodeInput, ids: list[str] | None) -> str:
         if ids is None:
             return ""
         tables = [self.view.table(f"node:{type_name}") for type_name in node.types]

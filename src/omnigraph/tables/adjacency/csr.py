@@ -279,21 +279,21 @@ class Adjacency:
         return counts
 
     def expand(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(place in `numbers`, neighbour) for every neighbour of every number, in order."""
+        """(position in `numbers`, neighbour) for every neighbour of every number, in order."""
         import numpy as np
 
         if self.changes is None or not (is_changed := self.changes.touches(numbers)).any():
             return self.below.expand(numbers)
         if is_changed.all():
-            return self._changed(numbers)
+            return self._expand_changed(numbers)
         plain, changed = np.flatnonzero(~is_changed), np.flatnonzero(is_changed)
         owners, targets = self.below.expand(numbers[plain])
-        more, others = self._changed(numbers[changed])
+        more, others = self._expand_changed(numbers[changed])
         owners, targets = np.concatenate([plain[owners], changed[more]]), np.concatenate([targets, others])
         order = np.argsort(owners, kind="stable")
         return owners[order], targets[order]
 
-    def _changed(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _expand_changed(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Like `expand`, for numbers that all have changes."""
         import numpy as np
 

@@ -38,7 +38,7 @@ MAX_LOOKED_UP = 1_024
 """More ids than this are looked up through an index, or by a scan."""
 FEW_CELLS = 64
 """Up to this many cells per column are read together, as Python values."""
-TRIED = 4
+MAX_TRIED = 4
 """How many stored segments are opened, at most, to find one that fits."""
 
 
@@ -299,7 +299,7 @@ class AdjacencyIndex:
         tried = 0
         for name in sorted(names, key=lambda name: (abs(_rows_in(name) - table.rows), name)):
             key = f"{table.path}/{FOLDER}/{name}"
-            if key in self._lost or tried == TRIED:
+            if key in self._lost or tried == MAX_TRIED:
                 continue
             tried += 1
             try:

@@ -151,7 +151,7 @@ class SortedIds:
         if whole is not None:
             lows, highs = (np.searchsorted(whole, wanted, side).tolist() for side in ("left", "right"))
             for place, low, high in zip(inside, lows, highs, strict=True):
-                places[place] = low if low == high else self._bisected(texts[place], low, high)
+                places[place] = low if low == high else self._bisect(texts[place], low, high)
             return places
         fences = self.arrays.whole("fences")
         firsts = np.maximum(np.searchsorted(fences, wanted, "left") - 1, 0) * FENCE
@@ -159,10 +159,10 @@ class SortedIds:
         parts = self.arrays.slices("prefixes", firsts.tolist(), lasts.tolist())
         for place, first, number, part in zip(inside, firsts.tolist(), wanted, parts, strict=True):
             low, high = (first + int(np.searchsorted(part, number, side)) for side in ("left", "right"))
-            places[place] = low if low == high else self._bisected(texts[place], low, high)
+            places[place] = low if low == high else self._bisect(texts[place], low, high)
         return places
 
-    def _bisected(self, text: str, low: int, high: int) -> int:
+    def _bisect(self, text: str, low: int, high: int) -> int:
         """Like `lower_bounds`, among ids that share a prefix."""
         if high - low == 1:
             return low if text <= self.some([low])[0] else high
@@ -225,11 +225,11 @@ class Numbering:
         if changes[: len(known)] != known:
             known, numbers = NO_INLINE, np.zeros(0, np.int32)
         if len(changes) > len(known):
-            numbers = np.concatenate([numbers, *self._of_each(changes[len(known) :], column)])
+            numbers = np.concatenate([numbers, *self._numbers_of_each(changes[len(known) :], column)])
             self._of_changes[column] = (changes, numbers)
         return numbers
 
-    def _of_each(self, changes: Sequence[InlineChange], column: str) -> list[np.ndarray]:
+    def _numbers_of_each(self, changes: Sequence[InlineChange], column: str) -> list[np.ndarray]:
         import numpy as np
 
         key = ("numbers", self.serial, column)
@@ -301,7 +301,7 @@ def sorted_ids(
 
     order = np.asarray(pc.sort_indices(ids)).astype(np.int64)
     texts = ids.take(order)
-    shared = _common_beginning(texts[0].as_py(), texts[-1].as_py()) if len(texts) else ""
+    shared = _common_prefix(texts[0].as_py(), texts[-1].as_py()) if len(texts) else ""
     numbers = np.full(stored_rows, -1, np.int32)
     numbers[rows[order]] = np.arange(len(order), dtype=np.int32)
     ends, data = _buffers(texts)
@@ -319,7 +319,7 @@ def sorted_ids(
     return SortedIds(Header("nodes", covers, len(texts), shared=shared), HeldArrays(arrays), name)
 
 
-def _common_beginning(first: str, last: str) -> str:
+def _common_prefix(first: str, last: str) -> str:
     different = (place for place, (letter, other) in enumerate(zip(first, last, strict=False)) if letter != other)
     return first[: next(different, min(len(first), len(last)))]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MAGIC = b"OGADJ-2\n"
 FIRST_READ_BYTES = 128 * 1024
 """Size of the first read: the header, its checksums unless there are very many, and the arrays that follow."""
-FAR_BYTES = 4 * 1024 * 1024
+REMOTE_READ_BYTES = 4 * 1024 * 1024
 """The same on an object store, where a request takes as long as transferring a few megabytes. Arrays up to this size are read
 whole there."""
 WHOLE_SHARE = 4
@@ -177,7 +177,7 @@ class Segment:
         self.key = key
         self._front = front
         """The first bytes of the file."""
-        self._small_bytes = FAR_BYTES if _is_far(store) else SMALL_BYTES
+        self._small_bytes = REMOTE_READ_BYTES if _is_remote(store) else SMALL_BYTES
         self.header = header
         self._layout = layout
         self._store = store
@@ -325,7 +325,7 @@ def open_segment(key: str, store: Store, cache: ByteCache, root: str) -> Segment
     import numpy as np
 
     try:
-        (data,) = store.get_ranges(key, [(0, FAR_BYTES if _is_far(store) else FIRST_READ_BYTES)])
+        (data,) = store.get_ranges(key, [(0, REMOTE_READ_BYTES if _is_remote(store) else FIRST_READ_BYTES)])
         magic, length, crc = struct.unpack_from("<8sII", data)
         if magic != MAGIC:
             raise SegmentLostError(key)
@@ -354,7 +354,7 @@ def open_segment(key: str, store: Store, cache: ByteCache, root: str) -> Segment
         raise SegmentLostError(key) from error
 
 
-def _is_far(store: Store) -> bool:
+def _is_remote(store: Store) -> bool:
     return "://" in store.uri
 
 

@@ -148,7 +148,7 @@ class EdgeZones:
         for fragment in table.fragments:
             if fragment.id in fragments and fragment.rows >= MIN_ROWS:
                 values = pa.concat_arrays(table.read_stored([column], [fragment.id]).column(0).chunks)
-                if _ascend(values):
+                if _is_ascending(values):
                     columns.append((fragment, pa.concat_arrays([values[::ZONE_ROWS], values[-1:]])))
         if not columns:
             return frozenset()
@@ -161,7 +161,7 @@ class EdgeZones:
         return frozenset(fragment.id for fragment, _ in columns)
 
 
-def _ascend(values: pa.Array) -> bool:
+def _is_ascending(values: pa.Array) -> bool:
     import pyarrow.compute as pc
 
     return len(values) < 2 or bool(pc.all(pc.less_equal(values[:-1], values[1:])).as_py())
