@@ -1,4 +1,4 @@
-"""Objects copied from one store to another. They never change, so a copy that is there is the right one if its size is."""
+"""Copying objects from one store to another. They never change, so an existing copy is correct if its size is."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from omnigraph.storage.syncing import Durability
 
 COPY_THREADS = 16
 MAX_WHOLE_BYTES = 16 * 1024 * 1024
-"""An object up to this size is copied in one piece, and created only if it is not there; a larger one as a stream."""
+"""An object up to this size is copied in one piece, and created only if it does not exist; a larger one is streamed."""
 REPORT_S = 0.5
-"""A copy is told of that often, if no object is done earlier."""
+"""How often progress is reported, at least."""
 MAX_AGE_S = 1_200.0
-"""An object that was there already, is older than this and is named by no commit yet may be taken for garbage: it is written
-again. Cleanup never takes one that is younger than an hour."""
+"""An existing object that is older than this, and that no commit names yet, may be removed as garbage, so it is written again.
+Cleanup never removes one that is younger than an hour."""
 
 
 @dataclass(frozen=True)
 class Copied:
-    """How many objects and bytes travelled, and how many objects were there already."""
+    """How many objects and bytes were copied, and how many objects existed already."""
 
     objects: int = 0
     bytes: int = 0
@@ -38,17 +38,17 @@ class Copied:
 
 
 class CopyListener(Protocol):
-    """Hears how far a copy is: the number of objects that are done in this stage, and the bytes that were copied."""
+    """Called with the progress of a copy: the number of objects that are done in this stage, and the bytes copied."""
 
     def __call__(self, stage: str, done: int, objects: int, bytes: int = 0) -> None: ...
 
 
 def unwatched(stage: str, done: int, objects: int, bytes: int = 0) -> None:
-    """Nobody wants to hear it."""
+    """A listener that does nothing."""
 
 
 class _Travelled:
-    """Bytes that have left the source, objects included that are not done."""
+    """Counts the bytes read from the source, including those of objects that are not done."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -64,10 +64,9 @@ class _Travelled:
 def copy_object(
     source: Store, target: Store, key: str, size: int, travelled: _Travelled, *, old_before: float
 ) -> Copied:
-    """Make an object of one store one of the other. Unless it is there, with this size, and written at `old_before` (a time of
-    the target's own clock) or later.
+    """Copy an object, unless it exists with this size and was written at `old_before` (a time of the target's clock) or later.
 
-    Damaged when there is another object under the key. HistoryGap when the source no longer has it.
+    Damaged if there is an object of another size under the key. HistoryGap if the source no longer has it.
     """
     try:
         if size <= MAX_WHOLE_BYTES:
@@ -107,7 +106,7 @@ def _is_there(target: Store, key: str, size: int, old_before: float) -> bool:
 
 @dataclass(frozen=True)
 class StoreAddress:
-    """A store as a value that travels."""
+    """The address of a store, as a value that can be sent to another process."""
 
     uri: str
     options: tuple[tuple[str, str], ...]
@@ -132,7 +131,7 @@ class CopyTask:
 
 
 def copy_objects(task: CopyTask) -> Copied:
-    """All of them, side by side."""
+    """Copy all objects of a task, concurrently."""
     return copy_between(task.source.open(), task.target.open(), task.objects, old_before=task.old_before)
 
 
@@ -161,7 +160,7 @@ def copy_between(
 def _total(
     ended: queue.SimpleQueue[Future[Copied]], objects: int, travelled: _Travelled, watch: CopyListener
 ) -> Copied:
-    """What all copies came to, in the order in which they end."""
+    """The sum of all copies, as they end."""
     total, done = Copied(), 0
     while done < objects:
         watch("copy", done, objects, travelled.bytes)

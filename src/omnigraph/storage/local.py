@@ -27,14 +27,14 @@ from omnigraph.storage.syncing import Durability, sync_before_create, sync_folde
 
 _TEMPORARY = re.compile(rf"{re.escape(TEMPORARY_PREFIX)}[0-9a-f]{{16}}")
 _FOLDER_ATTEMPTS = 20
-"""How often a write makes its folder again when a concurrent delete keeps taking the empty folder away."""
+"""How often a write creates its folder again if concurrent deletes keep removing the empty folder."""
 
 
 CHUNK_BYTES = 8 * 1024 * 1024
 
 
 class LocalStore(Store):
-    """Files below `root`. The folder is made by the first write, not by opening."""
+    """Files below `root`. The folder is created by the first write, not by opening the store."""
 
     def __init__(self, root: str | os.PathLike[str], *, durability: Durability = "disk") -> None:
         self.root = os.path.abspath(root)
@@ -53,7 +53,7 @@ class LocalStore(Store):
             raise typed_os_error(error, "read", key, self.uri) from error
 
     def find(self, key: str) -> bytes | None:
-        # Most often asked for the commit that has not been made yet: a look at the name is the cheapest way to know.
+        # Most calls ask for a commit that does not exist yet: stat is the cheapest way to find out.
         return super().find(key) if self.has(key) else None
 
     def has(self, key: str) -> bool | None:
@@ -75,7 +75,7 @@ class LocalStore(Store):
         try:
             yield _locked(handle, wait)
         finally:
-            # A child that was forked meanwhile has the handle too: closing ours would leave it the turn.
+            # A child that was forked meanwhile has the handle too, and would keep the lock if ours were only closed.
             with contextlib.suppress(OSError):
                 fcntl.flock(handle, fcntl.LOCK_UN)
             os.close(handle)
@@ -132,7 +132,7 @@ class LocalStore(Store):
                 keys = itertools.islice(self._keys(folder, limit), limit)
                 infos = [self._info_if_there(key) for key in keys]
                 listed = [info for info in infos if info is not None]
-                # With a limit, others may be there in place of a file that went away after its folder was read.
+                # With a limit, other files may take the place of one that was deleted after its folder was read.
                 if limit is None or len(listed) == len(infos):
                     return listed
 
@@ -172,7 +172,7 @@ class LocalStore(Store):
         folder = checked_prefix(prefix)
         keys = list(self._keys(folder, None))
         self.delete_many(keys)
-        # Folders that were empty before, too.
+        # Including folders that were empty before.
         for path, _, _ in os.walk(self._folder(folder), topdown=False):
             if path != self.root:
                 with contextlib.suppress(OSError):
@@ -180,7 +180,7 @@ class LocalStore(Store):
         return len(keys)
 
     def list_temporary(self) -> builtins.list[ObjectInfo]:
-        """Half-written files that a process left behind, or is writing now: they have names that no key can have."""
+        """Half-written files that a process left behind or is writing now. No key can have such a name."""
         infos: builtins.list[ObjectInfo] = []
         for folder, _, names in os.walk(self.root):
             for name in names:
@@ -193,7 +193,7 @@ class LocalStore(Store):
         return infos
 
     def delete_temporary(self, infos: Iterable[ObjectInfo]) -> None:
-        """Remove files that `list_temporary` gave."""
+        """Remove files that `list_temporary` returned."""
         for info in infos:
             if _TEMPORARY.fullmatch(info.key.rsplit("/", 1)[-1]):
                 with contextlib.suppress(FileNotFoundError):
@@ -210,7 +210,7 @@ class LocalStore(Store):
         return ObjectInfo(key, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
 
     def _keys(self, folder: str, limit: int | None) -> Iterator[str]:
-        """Keys below `folder` in key order, lazily; only names are read, no file is looked at.
+        """Keys below `folder` in key order, lazily; only names are read, no files.
 
         A folder sorts as its name with a slash, which is how its keys compare with its siblings'.
         """
@@ -247,7 +247,7 @@ class LocalStore(Store):
             sync_folders(os.path.dirname(path), self.root, new_entries)
 
     def _create_from_spare(self, path: str, data: bytes, sync_first: Sequence[str]) -> bool:
-        """Write a file that was made before, and give it its name. False: there is none, or it cannot have this name."""
+        """Write to a spare file and give it its name. False if there is no spare, or it cannot have this name."""
         folder = os.path.dirname(path)
         is_next, self._created_in = self._created_in == folder, folder
         if not is_next or self.durability != "disk":
@@ -262,7 +262,7 @@ class LocalStore(Store):
             self._sync(handle, sync_first)
             is_linked = link_spare(handle, path)
             if is_linked:
-                # It was synced as a file that no name leads to: without a journal, or on Btrfs, the disk takes it for deleted.
+                # It was synced while it had no name: without a journal, or on Btrfs, a crash now would delete it.
                 os.fsync(handle)
         finally:
             os.close(handle)
@@ -282,7 +282,7 @@ class LocalStore(Store):
             syncing.result()
 
     def _open_temporary(self, folder: str) -> tuple[str, int, tuple[str, ...]]:
-        """A new temporary file in `folder`, and the folders above the root that got a new entry on the way."""
+        """A new temporary file in `folder`, and the folders above the root that got a new entry for it."""
         new_entries: tuple[str, ...] = ()
         for attempt in range(_FOLDER_ATTEMPTS):
             temporary = os.path.join(folder, TEMPORARY_PREFIX + secrets.token_hex(8))
@@ -292,7 +292,7 @@ class LocalStore(Store):
                 if attempt == _FOLDER_ATTEMPTS - 1:
                     raise
                 new_entries = _parents_to_make(self.root) or new_entries
-                # Between two of its steps a concurrent delete may take away what makedirs has just found or made.
+                # A concurrent delete may remove a folder that makedirs has just found or created.
                 with contextlib.suppress(FileNotFoundError, FileExistsError):
                     os.makedirs(folder, exist_ok=True)
         raise AssertionError("unreachable: the last attempt raises")
@@ -323,7 +323,7 @@ class LocalStore(Store):
 
 
 def _locked(handle: int, wait: Callable[[], bool]) -> bool:
-    """Whether the file got locked. A file system without locks gives none."""
+    """Whether the file was locked. False on a file system without locks."""
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -365,7 +365,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _in_order(names: Iterable[str], limit: int | None) -> Iterator[str]:
-    """Names in order; when few are wanted the rest is sorted only if those turn out to be empty folders."""
+    """Names in order. With a limit, the rest is sorted only if the first ones turn out to be empty folders."""
     if limit is None:
         yield from sorted(names)
         return

@@ -40,7 +40,7 @@ _MAX_RETRIES = 4
 _RETRY_SECONDS = 30
 _PAGE = 1000
 _CHUNK_BYTES = 8 * 1024 * 1024
-"""Of a large object that is read or written as a stream; S3 takes parts of 5 MiB and more."""
+"""The size of the parts in which a large object is streamed; S3 takes parts of 5 MiB and more."""
 _NO_BUCKET = "the bucket does not exist: create it, or check the address"
 
 
@@ -56,8 +56,8 @@ class ObjectStore(Store):
             return bytes(obstore.get(self._client, key).bytes())
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
-        """Some bytes of an object; fewer when it ends before."""
-        if length == 0:  # which no store can be asked for
+        """Some bytes of an object; fewer if it ends earlier."""
+        if length == 0:  # not a valid request
             return b""
         with self._typed("read", checked_key(key)):
             return bytes(obstore.get_range(self._client, key, start=start, length=length))
@@ -67,7 +67,7 @@ class ObjectStore(Store):
             return [self.get_range(key, offset, length) for offset, length in spans]
         starts, lengths = [offset for offset, _ in spans], [length for _, length in spans]
         with self._typed("read", checked_key(key)):
-            # Spans that lie close together are read with one request, others side by side.
+            # Spans close to each other are read with one request, others concurrently.
             return [bytes(data) for data in obstore.get_ranges(self._client, key, starts=starts, lengths=lengths)]
 
     def put(self, key: str, data: bytes) -> None:
@@ -120,7 +120,7 @@ class ObjectStore(Store):
                 with self._typed("delete", page[0]):
                     obstore.delete(self._client, page)
             except ObjectMissing:
-                # Somebody else deletes the same objects, and this store stops at the first that is gone.
+                # Another process deletes the same objects, and this store stops at the first missing one.
                 for key in page:
                     self.delete(key)
 
@@ -138,7 +138,7 @@ class ObjectStore(Store):
 
 
 class Memory:
-    """What lives under one `memory://` address: its objects, and what else those share who open it."""
+    """The content of one `memory://` address: its objects, and other values shared by everything that opens it."""
 
     def __init__(self) -> None:
         self.client = MemoryStore()
@@ -146,7 +146,7 @@ class Memory:
         self._lock = threading.Lock()
 
     def share(self, name: str, make: Callable[[], Any]) -> Any:
-        """What stands under a name; made once, however many ask for it at the same time."""
+        """The shared value of a name; made once, even if several threads ask at the same time."""
         with self._lock:
             if name not in self._shared:
                 self._shared[name] = make()
@@ -155,13 +155,13 @@ class Memory:
 
 _named: dict[str, Memory] = {}
 _unnamed: weakref.WeakValueDictionary[str, Memory] = weakref.WeakValueDictionary()
-"""A memory without a name of its own lives as long as somebody holds it."""
+"""A memory without a name lives as long as it is referenced."""
 _memories_lock = threading.Lock()
 
 
 def open_memory(uri: str) -> MemoryObjects:
-    """`memory://name` is one store per name, for as long as the process lives. `memory://` alone is a new one each time,
-    with an address of its own."""
+    """`memory://name` is one store per name, for as long as the process lives. `memory://` alone is a new one each time, with a
+    unique address."""
     name = uri.removeprefix("memory://").strip("/")
     address = f"memory://{name or f'unnamed-{uuid.uuid4().hex}'}"
     with _memories_lock:
@@ -182,7 +182,7 @@ class MemoryObjects(ObjectStore):
 
 
 def open_object_store(uri: str, options: Mapping[str, str] | None) -> ObjectStore:
-    """A store for an `s3://`, `gs://` or `az://` address. Nothing is asked of it yet."""
+    """A store for an `s3://`, `gs://` or `az://` address. No request is sent yet."""
     scheme = scheme_of(uri)
     address = f"{scheme}://{uri.partition('://')[2].strip('/')}"
     config = storage_options_for(uri, options)
@@ -211,7 +211,7 @@ def typed_client_error(error: Exception, doing: str, key: str, uri: str) -> Stor
     """The error to raise instead of `error`, met while `doing` something with `key` in the store at `uri`."""
     text = str(error)
     message = f"cannot {doing} '{key}' in {uri}: {_first_line(error)}"
-    # A listing's refusal comes as a generic error, so the status of the answer counts beside the class.
+    # A refused listing raises a generic error, so the status of the answer is checked as well as the class.
     matched = re.search(r"status code: (\d{3})", text)
     status = int(matched.group(1)) if matched else 0
     if "NoSuchBucket" in text or "ContainerNotFound" in text:
@@ -233,14 +233,14 @@ def typed_client_error(error: Exception, doing: str, key: str, uri: str) -> Stor
 
 
 def _may_pass(error: Exception, status: int, text: str) -> bool:
-    """Whether the same request may succeed later: no connection, no whole answer in time, or an answer that says so."""
+    """Whether the same request may succeed later: no connection, no complete answer in time, or an answer that says so."""
     if status:
         return status >= 500 or status in (408, 409, 429)
     return isinstance(error, (exceptions.JoinError, TimeoutError, ConnectionError)) or "HTTP error" in text
 
 
 def _first_line(error: Exception) -> str:
-    """The sentence a reader wants: without the answer's XML and the client's debug print."""
+    """The first line of the error, without the answer's XML and the client's debug output."""
     lines = str(error).splitlines()
     return lines[0].partition(": <")[0].strip() if lines else type(error).__name__
 

@@ -1,4 +1,4 @@
-"""From an address to a store."""
+"""Opening the store at an address."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from omnigraph.storage.syncing import Durability
 def open_store(uri: str, *, storage_options: Mapping[str, str] | None = None, durability: Durability = "disk") -> Store:
     """The store at a path, `file://`, `memory://name`, `s3://bucket/prefix`, `gs://...` or `az://...`.
 
-    Nothing is read or made yet. `durability` matters on local disk only: object stores answer when data is safe.
+    Nothing is read or created yet. `durability` matters on local disk only: object stores answer when data is safe.
     """
     scheme = scheme_of(uri)
     if scheme in ("file", "memory"):
-        storage_options_for(uri, storage_options)  # refuses any: there is nothing to set
+        storage_options_for(uri, storage_options)  # raises if any are given: memory has no options
     if scheme == "file":
         path = unquote(urlsplit(uri).path) if "://" in uri else uri
         if not path:

@@ -88,7 +88,7 @@ _SCHEMES: dict[str, tuple[tuple[str, ...], dict[str, tuple[str, ...]]]] = {
     "gs": (("google_",), _GCS),
     "az": (("azure_storage_", "azure_"), _AZURE),
 }
-"""For each scheme: its prefixes, longest first, and its options with the other short names that each one has."""
+"""For each scheme: its prefixes, longest first, and its options with their other short names."""
 
 _SECRETS = frozenset(
     {
@@ -99,12 +99,12 @@ _SECRETS = frozenset(
 
 
 def is_secret(spelled: str) -> bool:
-    """Whether an option lets whoever reads it into a store, in any spelling and of any scheme."""
+    """Whether an option is a secret that grants access to a store, in any spelling and for any scheme."""
     return any(_full_name(scheme, spelled) in _SECRETS for scheme in _SCHEMES)
 
 
 def scheme_of(uri: str) -> str:
-    """`s3`, `gs`, `az`, `memory` or whatever stands before `://`; `file` for a plain path."""
+    """`s3`, `gs`, `az`, `memory` or whatever precedes `://`; `file` for a plain path."""
     scheme, separator, _ = uri.partition("://")
     if not separator:
         return "file"
@@ -114,8 +114,8 @@ def scheme_of(uri: str) -> str:
 def storage_options_for(uri: str, options: Mapping[str, str] | None = None) -> dict[str, str]:
     """The resolved options for the store at `uri`: given ones first, then the environment's, in Lance's names.
 
-    UsageError for a name that the scheme does not have, or a value that cannot be one. When no credentials are found
-    anywhere, none are put in: each client then asks the machine it runs on (instance role, workload identity).
+    UsageError for a name that the scheme does not have, or a value that is not valid. If no credentials are found anywhere, none
+    are added: each client then asks the machine it runs on (instance role, workload identity).
     """
     scheme = scheme_of(uri)
     if scheme not in _SCHEMES:
@@ -135,8 +135,7 @@ def storage_options_for(uri: str, options: Mapping[str, str] | None = None) -> d
 
 
 def options_shared_with(uri: str, options: Mapping[str, str]) -> dict[str, str]:
-    """What the resolved options of a graph say about another address: all of it in a store of the same scheme, else
-    nothing."""
+    """The resolved options of a graph that apply to another address: all of them if it has the same scheme, otherwise none."""
     _, table = _SCHEMES.get(scheme_of(uri), ((), {}))
     return dict(options) if table.keys() & options.keys() else {}
 
@@ -146,7 +145,7 @@ def _endpoints(scheme: str) -> Sequence[str]:
 
 
 def _spellings(scheme: str) -> dict[str, str]:
-    """Each name of an option that does not need its prefix, and what it means. An earlier spelling wins over a later."""
+    """The short names of options and what they mean. An earlier spelling wins over a later one."""
     prefixes, table = _SCHEMES[scheme]
     spellings: dict[str, str] = {}
     for name, others in table.items():
@@ -163,7 +162,7 @@ def _short_name(scheme: str, spelled: str) -> str:
 
 
 def _full_name(scheme: str, spelled: str) -> str | None:
-    """The option that a spelling means; None: the scheme has none."""
+    """The option that a spelling means; None if the scheme has no such option."""
     lowered = spelled.lower()
     if lowered in _SCHEMES[scheme][1] or lowered in RETRY_OPTIONS:
         return lowered
@@ -191,7 +190,7 @@ def _explicit(scheme: str, options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _inherited(scheme: str) -> dict[str, str]:
-    """What the environment says, under names with the scheme's prefix."""
+    """The options in the environment, under names with the scheme's prefix."""
     prefixes, table = _SCHEMES[scheme]
     spellings = _spellings(scheme)
     environment = {name.lower(): value for name, value in os.environ.items() if value}

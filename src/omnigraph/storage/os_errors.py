@@ -1,4 +1,4 @@
-"""Errors of the operating system, told in the words of the store contract."""
+"""Errors of the operating system as errors of the store contract."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def typed_os_error(error: OSError, doing: str, key: str, uri: str) -> StorageErr
     number = error.errno
     message = f"cannot {doing} '{key}' in {uri}: {error.strerror or error}"
     if number == errno.ENOENT:
-        # A write meets this only when its folder is taken away again and again.
+        # A write gets this only if its folder is removed again and again.
         return StorageTransient(message, key=key, hint="try again")
     if doing == "create" and number in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV):
         return StoragePermanent(message, key=key, hint=_NO_HARD_LINKS)

@@ -1,8 +1,7 @@
 """Files that are written for a user: an export, a baseline, the rejected records of a load.
 
-A name appears when everything is written, and only then. A file that is there already is kept unless the caller says to
-replace it. Links are followed: the file they lead to is written, and the link stays. Pipes and terminals are written
-into; what is neither a file, a pipe nor a terminal is refused.
+A file appears only when everything is written. An existing file is kept unless the caller says to replace it. Links are followed:
+their target is written, and the link stays. Pipes and terminals are written to directly; anything else is refused.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from omnigraph.storage.os_errors import typed_os_error
 from omnigraph.storage.store import TEMPORARY_PREFIX
 
 Target = str | Path | IO[bytes]
-"""A path, an address in an object store, "-" for standard output, or a stream of the caller's."""
+"""A path, an address in an object store, "-" for standard output, or an open stream."""
 
 _DESCRIPTOR = re.compile(r"/dev/(?:fd/(\d+)|stdout|stderr)|/proc/self/fd/(\d+)")
 _KINDS = {stat.S_IFBLK: "a block device", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a folder"}
@@ -36,7 +35,7 @@ _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, er
 
 
 class OutputFile(Protocol):
-    """One file to write: look whether it may be, open it, and give it its name at the end."""
+    """One file to write: check that it may be written, open it, and name it at the end."""
 
     def check(self, *, replace: bool) -> None: ...
 
@@ -50,8 +49,7 @@ class OutputFile(Protocol):
 @contextlib.contextmanager
 def outputs(targets: list[Target], options: Mapping[str, str], *, replace: bool) -> Iterator[list[OutputFile]]:
     """The files to write, in order. They get their names when the block ends without an error; otherwise nothing is left.
-
-    `options` are the storage options of addresses. AlreadyExists, before anything is written, when one is there.
+    `options` are the storage options of addresses. AlreadyExists, before anything is written, if one of them exists.
     """
     files = [output_at(target, options) for target in targets]
     for file in files:
@@ -66,13 +64,13 @@ def outputs(targets: list[Target], options: Mapping[str, str], *, replace: bool)
 
 
 def is_folder(target: str | Path) -> bool:
-    """Whether a path or address names a folder: by its last slash, or because one is there."""
+    """Whether a path or address names a folder: it ends with a slash, or the folder exists."""
     text = str(target)
     return text.endswith("/") or (scheme_of(text) == "file" and os.path.isdir(local_path(text)))
 
 
 def is_special(target: str | Path) -> bool:
-    """Whether there is something at the path that is neither a file nor a folder: a pipe, a terminal."""
+    """Whether the path is neither a file nor a folder but, for example, a pipe or a terminal."""
     text = str(target)
     if text == "-" or scheme_of(text) != "file":
         return text == "-"
@@ -85,7 +83,7 @@ def local_path(text: str) -> str:
 
 
 def output_at(target: Target, options: Mapping[str, str]) -> OutputFile:
-    """What to write at a target. UsageError when it is nothing that can be written."""
+    """The file to write at a target. UsageError if the target cannot be written."""
     if not isinstance(target, str | Path):
         return _Stream("the stream", target)
     text = str(target)
@@ -107,7 +105,7 @@ def output_at(target: Target, options: Mapping[str, str]) -> OutputFile:
 
 
 def _descriptor(path: str) -> int | None:
-    """The number behind /dev/stdout and its like. Opened by name, a file behind it would be emptied first."""
+    """The descriptor behind /dev/stdout and similar paths. Opened by name, a file behind it would be truncated first."""
     descriptor = _DESCRIPTOR.fullmatch(os.path.normpath(path))
     if descriptor is None:
         return None
@@ -116,7 +114,7 @@ def _descriptor(path: str) -> int | None:
 
 @contextlib.contextmanager
 def _typed(path: str) -> Iterator[None]:
-    """Errors of the operating system as ours, for the file at `path`."""
+    """Within the block, errors of the operating system are raised as ours, for the file at `path`."""
     try:
         yield
     except OSError as error:
@@ -129,13 +127,13 @@ def _exists(path: str) -> OmnigraphError:
 
 @dataclass
 class _Stream:
-    """What somebody else opened and will close."""
+    """A stream that the caller opened and will close."""
 
     name: str
     stream: IO[bytes]
 
     def check(self, *, replace: bool) -> None:
-        """Whoever opened it decided."""
+        """Does nothing: the caller decided to write to it."""
 
     @contextlib.contextmanager
     def open(self) -> Iterator[IO[bytes]]:
@@ -176,7 +174,7 @@ class _Special:
 
 
 class _LocalFile:
-    """A file on disk, written under another name beside it."""
+    """A file on disk, written under a temporary name next to it."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -190,7 +188,7 @@ class _LocalFile:
     @contextlib.contextmanager
     def open(self) -> Iterator[IO[bytes]]:
         with _typed(self.path):
-            with contextlib.suppress(FileExistsError):  # a file in the way: opening says so better
+            with contextlib.suppress(FileExistsError):  # a file in the way: opening gives a better error
                 os.makedirs(os.path.dirname(self._real), exist_ok=True)
             with open(self._partial, "xb") as stream:
                 yield stream
@@ -218,7 +216,7 @@ class _LocalFile:
         os.replace(self._partial, self._real)
 
     def _create(self) -> None:
-        """A hard link, unlike a rename, cannot replace what somebody put there meanwhile."""
+        """Unlike a rename, a hard link cannot replace a file that another process created meanwhile."""
         try:
             os.link(self._partial, self._real)
         except FileExistsError:
@@ -235,7 +233,7 @@ class _LocalFile:
 
 
 class _RemoteObject:
-    """An object in a store, gathered on disk and put as a whole."""
+    """An object in a store, written to a local file first and uploaded as a whole."""
 
     def __init__(self, address: str, options: Mapping[str, str]) -> None:
         self.address = address
@@ -266,7 +264,7 @@ class _RemoteObject:
         try:
             self._store.create(self._name, data)
         except ObjectExists:
-            # A request that was repeated because its answer was lost meets its own object.
+            # A request that was repeated because its answer was lost finds its own object.
             if self._store.get(self._name) != data:
                 raise _exists(self.address) from None
 
@@ -276,7 +274,7 @@ class _RemoteObject:
 
 
 class AppendOnly(io.RawIOBase):
-    """A file that is only ever appended to, and knows how much was: its bytes may be taken away meanwhile."""
+    """A file that is only appended to, and that counts its bytes, so that they may be taken away while it is written."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream

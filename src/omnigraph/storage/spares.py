@@ -1,8 +1,8 @@
-"""Files that are there before they are needed.
+"""Spare files, created before they are needed.
 
-To make a file takes some file systems longer than to write and to sync it. Who creates one object in a folder after the other has the
-next file made by a thread, while it waits for the sync of this one. Such a file has no name, so whoever dies leaves none behind; a
-file system that knows no files without names has no spares.
+Some file systems take longer to create a file than to write and sync it. While a store that creates one object after the other in
+a folder waits for a sync, a thread creates the file for the next object. It has no name yet, so a process that dies leaves
+nothing behind; on file systems without unnamed files there are no spares.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ MAX_SPARES = 64
 
 
 class SpareFiles:
-    """At most one file for each of the folders that were written to last. Thread-safe: one thread makes them, and whoever takes one is
-    the only one who has it."""
+    """At most one file for each of the folders that were written to last. Thread-safe: one thread makes them, and each is taken
+    only once."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """In a process that was forked: its parent writes to these files, and the thread is the parent's."""
+        """Start empty in a forked process: the files and the thread belong to its parent."""
         for handle in getattr(self, "_spares", {}).values():
             os.close(handle)
         self._spares: OrderedDict[str, int] = OrderedDict()
@@ -31,11 +31,11 @@ class SpareFiles:
         self._thread: threading.Thread | None = None
 
     def take(self, folder: str) -> int | None:
-        """The handle of a file in the file system of this folder, for the caller to link and to close; None if there is none."""
+        """The handle of a spare file for this folder, for the caller to link and close; None if there is none."""
         return self._spares.pop(folder, None)
 
     def prepare(self, folder: str) -> None:
-        """Have one made, if the system knows such files."""
+        """Have a spare made, if the system supports unnamed files."""
         if not hasattr(os, "O_TMPFILE"):
             return
         if self._thread is None:
@@ -63,9 +63,9 @@ os.register_at_fork(after_in_child=spare_files.forget)
 
 
 def link_spare(handle: int, path: str) -> bool:
-    """Give a file without a name this one. FileExistsError if it is taken; False when such a file cannot have it."""
+    """Give an unnamed file this name. FileExistsError if it is taken; False if it cannot be given."""
     try:
-        # With a handle of a folder, which an absolute path does not need, the link in /proc is followed.
+        # Passing src_dir_fd, which an absolute path does not need, makes Python follow the link in /proc.
         os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle, follow_symlinks=True)
     except FileExistsError:
         raise

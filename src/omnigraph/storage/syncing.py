@@ -1,7 +1,7 @@
 """Making files on local disk durable: their bytes, their names, and the names of the folders that lead to them.
 
-Syncs that wait together are merged by the file system into few flushes; one after the other each pays its own. And the
-name of a folder needs to be made durable once, not at every write into it.
+The file system merges concurrent syncs into few flushes; one after the other, each pays for its own. And the name of a folder has
+to be made durable only once, not at every write into it.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def sync_files(
     root: str | os.PathLike[str] | None = None,
     durability: Durability = "disk",
 ) -> None:
-    """Make files written by others durable: each file, and each distinct folder once, all side by side.
+    """Make files that were written elsewhere durable: each file, and each distinct folder once, all concurrently.
 
-    With `root`, the folders between a file and `root` are included, `root` too, unless their names are known to be
-    durable: give it whenever one of those folders may be new. Does nothing with durability "process".
+    With `root`, the folders from each file up to `root` are included, unless their names are known to be durable: pass it
+    whenever one of those folders may be new. Does nothing with durability "process".
     """
     if durability == "process":
         return
@@ -49,9 +49,9 @@ def sync_files(
 
 
 def sync_before_create(paths: Sequence[str], root: str | None = None) -> None:
-    """Make files durable that an object is about to name. StoragePermanent when that fails, whatever the reason.
+    """Make files durable that an object is about to name. StoragePermanent if that fails for any reason.
 
-    The system forgets what it could not write: a second sync would succeed, and the bytes would be gone all the same.
+    The system forgets what it could not write: a second sync would succeed although the bytes are lost.
     """
     try:
         sync_files(paths, root=root)
@@ -60,7 +60,7 @@ def sync_before_create(paths: Sequence[str], root: str | None = None) -> None:
 
 
 def sync_folders(folder: str, root: str, more: Sequence[str] = ()) -> None:
-    """Make the names in `folder` durable, and its own. Folders may be gone: who deletes the last file takes its folder."""
+    """Make the names in `folder` and its own name durable. Folders may be missing: deleting the last file removes its folder."""
     handle = None if more else _durable.duplicate(folder, root)
     if handle is not None:
         _sync_and_close(handle)
@@ -70,13 +70,13 @@ def sync_folders(folder: str, root: str, more: Sequence[str] = ()) -> None:
 
 
 def sync_if_there(folder: str) -> None:
-    """A folder that may be gone by now."""
+    """Sync a folder, unless it was removed meanwhile."""
     with contextlib.suppress(FileNotFoundError):
         _sync(folder)
 
 
 def sync_in_background(handle: int) -> Future[None]:
-    """Begin to sync an open file."""
+    """Start to sync an open file."""
     return _threads().submit(os.fsync, handle)
 
 
@@ -86,8 +86,8 @@ def sync_in_background(handle: int) -> Future[None]:
 class _HeldFolders:
     """Folders whose names, up to the root, are durable.
 
-    A folder may be deleted and made again, by any process, and then its new name is not durable. An open handle tells the
-    two apart: as long as it is held no other folder can have the same number.
+    Any process may delete a folder and create it again, and then its new name is not durable. An open handle tells the two apart:
+    as long as it is held, no other folder can have the same inode number.
     """
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class _HeldFolders:
         return None
 
     def hold(self, path: str, root: str, handle: int) -> None:
-        """Takes the handle, which was opened before the names of `path` and of all above it were synced."""
+        """Takes over the handle, which was opened before the names of `path` and of all folders above it were synced."""
         number = _number_of(os.fstat(handle))
         with self._lock:
             if (path, root) in self._held or number != _number(path):
@@ -131,10 +131,10 @@ _durable = _HeldFolders()
 
 @contextlib.contextmanager
 def _new_names(folders: Iterable[str], root: str) -> Iterator[list[str]]:
-    """What to sync so that these folders' entries are durable, and their own names up to `root`; it is done in the block.
+    """What the block has to sync so that the entries of these folders, and their own names up to `root`, are durable.
 
-    An unknown folder's parent is among it even if the folder is old: another process may have made it and not have synced
-    its parent yet.
+    The parent of an unknown folder is included even if the folder is old: another process may have created it and not have synced
+    the parent yet.
     """
     wanted: dict[str, None] = {}
     opened: dict[str, int] = {}
@@ -170,7 +170,7 @@ def _number_of(status: os.stat_result) -> tuple[int, int]:
 
 
 def _side_by_side(sync: Callable[[str], None], paths: Sequence[str]) -> None:
-    """All of them, the last one by the caller itself."""
+    """Sync all paths concurrently, the last one in the calling thread."""
     others = [_threads().submit(sync, path) for path in paths[:-1]]
     try:
         for path in paths[-1:]:
@@ -200,7 +200,7 @@ def _sync_typed(path: str) -> None:
 
 
 def _sync(path: str) -> None:
-    """A file or a folder."""
+    """Sync a file or a folder."""
     _sync_and_close(os.open(path, os.O_RDONLY))
 
 
