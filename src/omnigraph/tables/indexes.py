@@ -33,7 +33,7 @@ Any word of a text (see `omnigraph.read.search.text`) consists of such runs, and
 finds every text that has the word or another with the same stem.
 """
 MAX_SEGMENTS = 8
-"""An index with this many segments or more is rebuilt with fewer."""
+"""An index with this many segments or more is rebuilt with few when it has to grow."""
 SEGMENT_ROWS = 16_000_000
 SEGMENTS_AT_ONCE = 4
 """Rows per segment, and the most segments of one build; each may be built on another machine."""

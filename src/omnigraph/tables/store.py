@@ -168,7 +168,7 @@ class Tables:
         return self.with_changes(stored, left) if left else stored
 
     def with_changes(self, stored: Table, inline: Inline) -> Table:
-        """What commits changed on top of their version."""
+        """A stored version with its inline changes."""
         return ChangedTable.on(stored, inline)
 
     def settle(self, table: Table, *, fold: bool = False) -> tuple[Table, Staged | None]:

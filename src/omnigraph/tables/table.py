@@ -27,7 +27,8 @@ BYTES_PER_TAKE = 1 << 20
 
 READ_WHOLE_BYTES = 256 * 1024
 READ_WHOLE_FRAGMENTS = 4
-"""On an object store, a file of up to this size is read with one request, whichever columns are wanted; up to so many files at once."""
+"""On an object store, a file of up to `READ_WHOLE_BYTES` is read with one request, whichever columns are wanted; up to this many
+files at once."""
 
 
 class Table:

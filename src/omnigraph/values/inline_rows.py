@@ -62,12 +62,12 @@ class InlineChange:
         removed: tuple[str, ...],
         masked: tuple[int, ...],
     ) -> bool:
-        """Whether it has exactly these members."""
+        """Whether it has exactly these columns, rows, removed ids and masks."""
         return self.removed == removed and self._content == (columns if rows else (), masked, repr(rows))
 
     @property
     def has_removed(self) -> bool:
-        """Whether it removed ids. A stored list does not tell which: such a change may be empty there. The next change drops that."""
+        """Whether it removed ids. Stored lists leave these out, so such a change may be empty there; `with_change` drops it."""
         return bool(self.removed) or not (self.rows or self.masked)
 
     @cached_property
@@ -224,7 +224,7 @@ class Inline(tuple[InlineChange, ...]):
         return after
 
     def follows(self, before: Inline) -> bool:
-        """Whether these are the earlier changes and one more."""
+        """Whether these changes are `before` and one more."""
         return self._before is before or self[:-1] == before
 
     def without_ids(self, ids: frozenset[str]) -> Inline:
@@ -261,7 +261,7 @@ NO_INLINE = Inline()
 
 
 def inline_from_json(values: Iterable[Mapping[str, Any]], known: Inline = NO_INLINE) -> Inline:
-    """`known` is what the list may begin with; that part is reused."""
+    """`known`: changes that the list may begin with; their objects are reused."""
     changes: list[InlineChange] = []
     columns: tuple[str, ...] = ()
     same = 0

@@ -112,7 +112,7 @@ class EdgeZones:
         return Found(places[chosen], addresses, values.take(pa.array(chosen)))
 
     def covered(self, table: Table, column: str) -> frozenset[int]:
-        """The fragments that need no index of a column: those of segments whose fragments the version has all."""
+        """The fragments that need no index of a column: those of segments whose fragments are all in the version."""
         if all(fragment.rows < MIN_ROWS for fragment in table.fragments):
             return frozenset()
         files = {fragment.files: fragment.id for fragment in table.fragments}
