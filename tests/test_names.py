@@ -10,20 +10,27 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "omnigraph"
-_PRIVATE_WORDS = {
-    "told",
-    "given",
-    "made",
-    "said",
-    "better",
-    "one",
-    "found",
-    "each",
-    "beside",
-    "in_a_hurry",
-    "thing",
-    "stuff",
-}
+_PRIVATE_WORDS = frozenset(
+    [
+        "told",
+        "given",
+        "made",
+        "said",
+        "asked",
+        "better",
+        "one",
+        "found",
+        "each",
+        "beside",
+        "in_a_hurry",
+        "thing",
+        "stuff",
+        "here",
+        "there",
+        "came",
+        "come",
+    ]
+)
 """They say how a value came about, not what it is."""
 
 

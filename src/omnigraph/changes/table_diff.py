@@ -49,8 +49,8 @@ def changed_rows(before: TypeRows, after: TypeRows, workers: ExchangingWorkers =
         carried = _changed_in_commit(before, after.table, after.carried)
         if carried is not None:
             return with_ops(before, after, carried, workers)
-    gone, come = unshared_rows(before, after, workers), unshared_rows(after, before, workers)
-    return ComparedPair(before, after).joined(gone, come, workers)
+    removed, added = unshared_rows(before, after, workers), unshared_rows(after, before, workers)
+    return ComparedPair(before, after).joined(removed, added, workers)
 
 
 def _changed_in_commit(before: TypeRows, after: ChangedTable, carried: CarriedChange) -> pa.Table | None:
@@ -108,9 +108,9 @@ class ComparedPair:
         sides = (self.before, self.after), (self.after, self.before)
         return all(sum(run.max_rows for run in unshared_runs(*side)) <= IDS_PER_BUCKET for side in sides)
 
-    def joined(self, gone: pa.Table, come: pa.Table, workers: ExchangingWorkers = IN_PROCESS) -> pa.Table:
+    def joined(self, removed: pa.Table, added: pa.Table, workers: ExchangingWorkers = IN_PROCESS) -> pa.Table:
         """What happened to the rows (id and address) that only one side has, or that are stored elsewhere on the other."""
-        old, new = gone.rename_columns(["id", "before"]), come.rename_columns(["id", "after"])
+        old, new = removed.rename_columns(["id", "before"]), added.rename_columns(["id", "after"])
         joined = old.join(new, "id", join_type="full outer").sort_by("id").combine_chunks()
         return with_ops(self.before, self.after, joined, workers)
 

@@ -66,7 +66,7 @@ def decisions(
     if not interactive:
         return [], None
     result = expected()
-    return [_asked(out, conflict) for conflict in result.conflicts], result
+    return [_resolution(out, conflict) for conflict in result.conflicts], result
 
 
 def _from_file(file: str, expected: Callable[[], MergeResult]) -> tuple[list[Resolution], MergeResult | None]:
@@ -105,7 +105,7 @@ def _decided(
     return conflict.resolve_properties(takes, values)
 
 
-def _asked(out: Output, conflict: MergeConflict) -> Resolution:
+def _resolution(out: Output, conflict: MergeConflict) -> Resolution:
     print(conflict.message)
     print_conflicts(out, [conflict], ())
     answer = _choice("[o]urs, [t]heirs, [b]ase, [d]elete, or [p]roperty by property", "otbdp")

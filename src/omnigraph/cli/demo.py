@@ -134,12 +134,12 @@ def tell(story: Story, place: Path, sizes: Sizes, engine: Literal["local", "spar
 
 
 def _ask(story: Story, graph: Graph) -> None:
-    asked: list[tuple[str, str, dict[str, object]]] = [
+    queries: list[tuple[str, str, dict[str, object]]] = [
         ("Who is followed most?", "most_followed", {}),
         ("Where do chess players live?", "cities_of_likers", {"interest": "chess"}),
         ("Where are the people within three hops of p42?", "three_hops", {"who": "p42"}),
     ]
-    for question, name, parameters in asked:
+    for question, name, parameters in queries:
         params = f" --params '{json.dumps(parameters)}'" if parameters else ""
         with story.step(question, f"query {name} --query social.gq{params}"):
             story.rows(graph.query(QUERIES, parameters, name=name))

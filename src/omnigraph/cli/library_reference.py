@@ -262,10 +262,10 @@ def _spelled_out(annotation: str, module: str) -> str:
 
 def _meant(name: str, module: str) -> object:
     """The object that a name refers to in a module, including imports for the type checker."""
-    here = sys.modules[module]
-    if hasattr(here, name):
-        return getattr(here, name)
-    for node in ast.walk(ast.parse(inspect.getsource(here))):
+    namespace = sys.modules[module]
+    if hasattr(namespace, name):
+        return getattr(namespace, name)
+    for node in ast.walk(ast.parse(inspect.getsource(namespace))):
         if isinstance(node, ast.ImportFrom) and node.module and any(alias.name == name for alias in node.names):
             return getattr(importlib.import_module(node.module), name, None)
     return None

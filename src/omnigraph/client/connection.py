@@ -200,10 +200,10 @@ def _wait_before_repeating(error: OmnigraphError, repeat: Repeat, pause: float) 
         return None
     if repeat == "unsent" and not (isinstance(error, ServerUnavailable) and not error.is_sent):
         return None
-    asked: float | None = getattr(error, "retry_after_s", None)
-    if asked is not None and asked > MAX_PAUSE_S:
+    retry_after_s: float | None = getattr(error, "retry_after_s", None)
+    if retry_after_s is not None and retry_after_s > MAX_PAUSE_S:
         return None
-    return max(asked or 0.0, pause * random.uniform(0.5, 1.0))
+    return max(retry_after_s or 0.0, pause * random.uniform(0.5, 1.0))
 
 
 def _pairs(query: Query | None) -> list[tuple[str, str]]:

@@ -43,10 +43,10 @@ class Embedder:
         matrix = np.empty((len(distinct), dimension), np.float32)
         missing = self._recall(distinct, matrix, dimension, purpose)
         for batch in _batches(missing, distinct, self.provider.max_texts):
-            asked = [distinct[place] for place in batch]
-            vectors = self._of_length_one(self.provider.embed(asked, dimension, purpose, deadline), asked)
+            batch_texts = [distinct[place] for place in batch]
+            vectors = self._of_length_one(self.provider.embed(batch_texts, dimension, purpose, deadline), batch_texts)
             matrix[batch] = vectors
-            self._remember(asked, vectors, dimension, purpose)
+            self._remember(batch_texts, vectors, dimension, purpose)
         if len(distinct) == len(texts):
             return matrix
         places = {text: place for place, text in enumerate(distinct)}

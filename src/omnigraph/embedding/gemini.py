@@ -28,8 +28,8 @@ class Gemini:
 
     def embed(self, texts: Sequence[str], dimension: int, purpose: Purpose, deadline: Deadline) -> np.ndarray:
         model = f"models/{self._model_name}"
-        asked = {"model": model, "taskType": _TASKS[purpose], "outputDimensionality": dimension}
-        body = {"requests": [{**asked, "content": {"parts": [{"text": text}]}} for text in texts]}
+        request = {"model": model, "taskType": _TASKS[purpose], "outputDimensionality": dimension}
+        body = {"requests": [{**request, "content": {"parts": [{"text": text}]}} for text in texts]}
         path = f"/{quote(model)}:batchEmbedContents"
         answer = self._requests.post(path, body, answer_bytes(len(texts), dimension), deadline)
         try:

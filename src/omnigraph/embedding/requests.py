@@ -58,10 +58,10 @@ class RateLimit:
             return
         with self._lock:
             now = self._clock.now()
-            turn = max(now, self._next)
-            self._next = turn + self._interval_s
-        if turn > now:
-            self._clock.sleep(turn - now)
+            send_at = max(now, self._next)
+            self._next = send_at + self._interval_s
+        if send_at > now:
+            self._clock.sleep(send_at - now)
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -117,8 +117,8 @@ class JsonRequests:
         raise AssertionError("the last try returns or raises")
 
     def _unavailable(self, interrupted: _Interrupted, tried: int, wait_s: float, key: str | None) -> Exception:
-        asked = f" and asks to wait {wait_s:.0f} s" if interrupted.wait_s is not None else ""
-        message = f"{self.provider} did not embed: {interrupted}{asked} (tried {tried + 1} times)"
+        advice = f" and asks to wait {wait_s:.0f} s" if interrupted.wait_s is not None else ""
+        message = f"{self.provider} did not embed: {interrupted}{advice} (tried {tried + 1} times)"
         return EmbeddingUnavailable(_without(message, key), hint="try again later; what was embedded before is kept")
 
     def _posted(

@@ -171,8 +171,8 @@ class Interpreter:
         result: list[object] = [None] * self._rows
         rest = np.arange(self._rows)
         for condition, value in choice.branches:
-            here = self._among_rows(rest)
-            holds = as_mask(here.evaluate(condition))
+            narrower = self._among_rows(rest)
+            holds = as_mask(narrower.evaluate(condition))
             self._fill(result, rest[holds], value, choice.type)
             rest = rest[~holds]
         if choice.otherwise is not None:

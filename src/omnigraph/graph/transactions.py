@@ -59,7 +59,7 @@ class Transaction:
         self._repository = repository
         self._caller = caller
         self._key = None if once is None else KeyName.of(once)
-        self._asked: list[object] = []
+        self._requests: list[object] = []
         """Every statement as it was called, if there is a write key: tells a repeated transaction from a different one."""
         self._writes = WriteTransaction(
             repository, committer, branch, actor=actor, message=message, if_commit=if_commit
@@ -200,7 +200,7 @@ class Transaction:
         if key is None:
             self._receipt = writes.commit()
         else:
-            self._receipt = writes.commit(key.asking(self._asked), keeps_nothing=key.keeps_nothing)
+            self._receipt = writes.commit(key.asking(self._requests), keeps_nothing=key.keeps_nothing)
         self._state = "committed"
         return self._receipt
 
@@ -231,7 +231,7 @@ class Transaction:
         """The open transaction; records the statement if there is a write key."""
         writes = self._opened()
         if self._key is not None:
-            self._asked.append(statement)
+            self._requests.append(statement)
         return writes
 
     def _opened(self) -> WriteTransaction:

@@ -72,10 +72,10 @@ class KeyName:
             raise UsageError(f"the number of a sequence is an integer from 0, got {number!r}"[:200])
         return cls(_name_digest("sequence", application), number)
 
-    def asking(self, asked: object) -> WriteKey:
+    def asking(self, request: object) -> WriteKey:
         """The key of a write with what it asks for, which is anything that JSON or `repr` can tell."""
         try:
-            text = json.dumps(asked, sort_keys=True, default=repr)
+            text = json.dumps(request, sort_keys=True, default=repr)
         except (TypeError, ValueError, RecursionError) as error:
             raise UsageError(f"what is written under a key cannot be compared: {error}") from None
         return WriteKey(self.digest, _digest(text.encode(), CONTENT_BYTES), self.number)

@@ -57,9 +57,9 @@ def clone(
     _check_no_graph(target)
     chosen = _choose(source.history, branches, depth, watch)
     objects = _objects(source, chosen, watch)
-    there = {info.key: info.size for info in target.list("")}
+    present = {info.key: info.size for info in target.list("")}
     missing = {
-        key: size for key, size in objects.items() if there.get(key) is None or there[key] != (size or there[key])
+        key: size for key, size in objects.items() if present.get(key) is None or present[key] != (size or present[key])
     }
     with source.history.leases.hold(source.history.chain.head(MAIN).head.commit.ref):
         copied = copy_all(source, target, missing, place, workers, watch, old_before=0.0)

@@ -203,7 +203,7 @@ class _Transfer:
         if theirs is None or not theirs.alive:
             start = incarnation_start(self.ours.incarnation)[1]
             self.known = history.chain.read(self.branch, start).before
-            self.base = self._there(self.known.commit.ref).ref
+            self.base = self._target_commit(self.known.commit.ref).ref
         else:
             self._check_moves_on(theirs)
             self.known = theirs.head
@@ -245,10 +245,10 @@ class _Transfer:
         merged = step.commit.merged
         if merged is None:
             return step
-        parents = (*step.commit.parents[:1], self._there(merged).ref)
+        parents = (*step.commit.parents[:1], self._target_commit(merged).ref)
         return replace(step, commit=replace(step.commit, parents=parents))
 
-    def _there(self, ref: CommitRef) -> Commit:
+    def _target_commit(self, ref: CommitRef) -> Commit:
         """A commit that the branch builds on, as the target has it. NotFastForward if it lacks it."""
         try:
             return self.target.revisions.find(ref.id)
@@ -286,10 +286,10 @@ class _Transfer:
             if head.entry is None or not head.entry.alive:
                 head = self._opened(head)
             assert head.entry is not None, "it was just opened"
-            there = head.entry.head.commit.id
-            if there not in ids:
+            remote_id = head.entry.head.commit.id
+            if remote_id not in ids:
                 raise self._refusal()
-            rest = commits[ids.index(there) :]
+            rest = commits[ids.index(remote_id) :]
             if not rest:
                 return
             attempt = Attempt(self.target.publisher, self.branch, head)
@@ -313,7 +313,7 @@ class _Transfer:
                 hint="push it under another name: omnigraph branch create NAME " + self.branch,
             )
         target.tags.check_no_tag(self.branch)
-        local = target.revisions.entry(self._there(entry.before.commit.ref).id)
+        local = target.revisions.entry(self._target_commit(entry.before.commit.ref).id)
         if start and head.entry is None:
             target.store.put(watermark_key(self.branch, start), seal({"floor": start}))
         opening = target.branches.opening_at(self.branch, local, entry.id, start)
@@ -329,7 +329,7 @@ class _Transfer:
         for name, ref in self.source.history.tags.list().items():
             if ref.id in ids:
                 try:
-                    self.target.tags.create(name, self._there(ref).ref)
+                    self.target.tags.create(name, self._target_commit(ref).ref)
                 except AlreadyExists:
                     continue
                 entries.append(name)

@@ -52,6 +52,6 @@ def shared_addresses(old: Table, new: Table, addresses: np.ndarray[Any, Any]) ->
     for fragment in distinct(fragments).tolist():
         twin = twins.get(files[fragment])
         if twin is not None:
-            here = fragments == np.uint64(fragment)
-            result[here] = offsets[here] | np.uint64(twin.id << OFFSET_BITS)
+            in_fragment = fragments == np.uint64(fragment)
+            result[in_fragment] = offsets[in_fragment] | np.uint64(twin.id << OFFSET_BITS)
     return result

@@ -83,20 +83,22 @@ def put_over(merge: TypeMerge, states: Mapping[str, Row | None]) -> TypeMerge:
     changed = {id: row for id, row in states.items() if row != current.get(id, (0, None))[1]}
     written = {id: row for id, row in changed.items() if row is not None}
     own = pc.is_in(merge.combined.column("id"), value_set=pa.array(sorted(ids), pa.utf8()))
-    here, there = _places(current, ids), _places(incoming, ids)
-    brought = there[merge.brought.contains(there)]
+    current_addresses, incoming_addresses = _places(current, ids), _places(incoming, ids)
+    brought = incoming_addresses[merge.brought.contains(incoming_addresses)]
     return replace(
         merge,
-        puts=merge.puts.without(there),
+        puts=merge.puts.without(incoming_addresses),
         combined=pa.concat_tables(
             [
                 merge.combined.filter(pc.invert(own)),
                 pa.Table.from_pylist(list(written.values()), open_schema(merge.entity)),
             ]
         ),
-        combined_from=merge.combined_from.without(there).with_(np.intersect1d(brought, _places(incoming, written))),
-        removes=merge.removes.without(here).with_(_places(current, changed)),
-        gone=merge.gone.without(here).with_(_places(current, changed.keys() - written.keys())),
+        combined_from=merge.combined_from.without(incoming_addresses).with_(
+            np.intersect1d(brought, _places(incoming, written))
+        ),
+        removes=merge.removes.without(current_addresses).with_(_places(current, changed)),
+        gone=merge.gone.without(current_addresses).with_(_places(current, changed.keys() - written.keys())),
         lost=merge.lost.without(_places(reference, written.keys() - current.keys())),
         counts=_counted(merge, ids, changed, current, incoming),
         conflicts=tuple(conflict for conflict in merge.conflicts if conflict.entity_id not in ids),
@@ -127,10 +129,10 @@ def _counted(
     """What the target gets, with these entities counted by what becomes of them."""
     inserted, updated, deleted = merge.counts
     put = _places(incoming, ids - current.keys())
-    here = _places(current, ids)
-    vanished = int(merge.gone.contains(here).sum())
+    addresses = _places(current, ids)
+    vanished = int(merge.gone.contains(addresses).sum())
     inserted -= int(merge.puts.contains(put).sum())
-    updated -= int(merge.removes.contains(here).sum()) - vanished
+    updated -= int(merge.removes.contains(addresses).sum()) - vanished
     deleted -= vanished
     for id, row in changed.items():
         inserted += id not in current

@@ -51,23 +51,23 @@ def _adoptable(current: Table, merge: TypeMerge) -> frozenset[int]:
     )
 
 
-def _unwanted(tables: Tables, table: Table, merge: TypeMerge, taken: frozenset[int]) -> Iterator[TrimmedFragment]:
+def _unwanted(tables: Tables, table: Table, merge: TypeMerge, adopted_ids: frozenset[int]) -> Iterator[TrimmedFragment]:
     """Adopted fragments without the rows that are not wanted (an adopted fragment has no deletions yet)."""
     import numpy as np
 
-    here = fragments_by_files(table)
+    by_files = fragments_by_files(table)
     files = {} if merge.incoming.table is None else {held.id: held.files for held in merge.incoming.table.fragments}
     for fragment, offsets in merge.puts.by_fragment():
-        if fragment in taken and len(offsets) < (twin := here[files[fragment]]).rows:
+        if fragment in adopted_ids and len(offsets) < (twin := by_files[files[fragment]]).rows:
             rest = np.setdiff1d(np.arange(twin.rows, dtype=np.uint32), offsets, assume_unique=True)
             yield tables.delete_rows(table, twin.id, rest)
 
 
-def _written(merge: TypeMerge, taken: frozenset[int]) -> pa.RecordBatchReader | None:
+def _written(merge: TypeMerge, adopted_ids: frozenset[int]) -> pa.RecordBatchReader | None:
     """The rows to write, in bounded pieces; None when there are none."""
     import pyarrow as pa
 
-    left = merge.puts.without_fragments(taken)
+    left = merge.puts.without_fragments(adopted_ids)
     if not len(left) and not merge.combined.num_rows:
         return None
     schema = arrow_schema(merge.entity)

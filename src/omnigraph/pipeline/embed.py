@@ -202,7 +202,7 @@ class _Job:
         if table is None or view.catalog.nodes.get(node.name) != node:
             return None, {}
         rows = table.lookup("id", ids)
-        there = rows.column("id").to_pylist()
+        ids_now = rows.column("id").to_pylist()
         missing: dict[TextVector, dict[int, str]] = {}
         for vector in text_vectors(node):
             texts = rows.column(vector.source).to_pylist()
@@ -211,7 +211,7 @@ class _Job:
             missing[vector] = {
                 place: text
                 for place, text in enumerate(texts)
-                if there[place] in chosen and is_text(text) and (self.which == "all" or empty[place])
+                if ids_now[place] in chosen and is_text(text) and (self.which == "all" or empty[place])
             }
         return rows, missing
 

@@ -67,8 +67,8 @@ def _merged_source(
     assert merge.merged is not None, "a merge has a second parent"
     try:
         entry = repository.history.revisions.entry(merge.merged.id)
-        there = entity(repository.view(entry.head), type_name, entity_id)
-        return None if there is None else (there, blame_of(repository, type_name, entity_id, entry))
+        merged_entity = entity(repository.view(entry.head), type_name, entity_id)
+        return None if merged_entity is None else (merged_entity, blame_of(repository, type_name, entity_id, entry))
     except (HistoryGap, NotFound, UsageError):
         # Cleaned up, or the type has another name there: then the merge itself is the answer.
         return None

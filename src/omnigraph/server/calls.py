@@ -129,8 +129,8 @@ class RouteCall:
     @property
     def digest(self) -> str:
         """Of what is asked for, to tell a repeated request from another one under the same key."""
-        asked = json.dumps([self.path, self.query, self.body], sort_keys=True, default=list)
-        return hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()
+        request = json.dumps([self.path, self.query, self.body], sort_keys=True, default=list)
+        return hashlib.sha256(request.encode("utf-8", "surrogatepass")).hexdigest()
 
     def ask_graph(self) -> None:
         """Before a write takes a place: who may not write takes none. The graph asks again, knowing more."""

@@ -97,14 +97,14 @@ async def _exchanged(desk: Desk, call: RouteCall) -> HandlerResult:
     status = 500
     headers: dict[str, str] = {}
     pieces: list[bytes] = []
-    asked = False
+    is_body_read = False
     data = json.dumps(call.body).encode()
 
     async def receive() -> Message:
-        nonlocal asked
-        if asked:
+        nonlocal is_body_read
+        if is_body_read:
             return await call.request.receive()
-        asked = True
+        is_body_read = True
         return {"type": "http.request", "body": data, "more_body": False}
 
     async def send(message: Message) -> None:

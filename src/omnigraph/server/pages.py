@@ -27,7 +27,7 @@ class PagePosition:
 
     def token(self, call: RouteCall, items: int) -> str:
         """Of the page after one with so many items."""
-        value = [list(self.commits), self.offset + items, _asked(call)]
+        value = [list(self.commits), self.offset + items, _request_text(call)]
         return base64.urlsafe_b64encode(json.dumps(value, separators=(",", ":")).encode()).decode().rstrip("=")
 
 
@@ -37,11 +37,11 @@ def place_of(call: RouteCall) -> PagePosition | None:
     if token is None:
         return None
     try:
-        commits, offset, asked = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        commits, offset, request = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         place = PagePosition(tuple(map(str, commits)), int(offset))
     except (binascii.Error, ValueError, TypeError, OverflowError, RecursionError):
         raise _rejected("it is none") from None
-    if asked != _asked(call) or not 0 <= place.offset < 2**53:
+    if request != _request_text(call) or not 0 <= place.offset < 2**53:
         raise _rejected("it is of another request")
     return place
 
@@ -50,11 +50,11 @@ def _rejected(why: str) -> UsageError:
     return UsageError(f"page token rejected: {why}", hint="repeat the request that gave it, and change nothing else")
 
 
-def _asked(call: RouteCall) -> str:
+def _request_text(call: RouteCall) -> str:
     """What a page is of: the graph, the route and every other parameter."""
     rest = {name: value for name, value in call.query.items() if name not in ("page_token", "limit")}
-    asked = json.dumps([call.route.operation_id, dict(call.path), rest], sort_keys=True, default=list)
-    return hashlib.sha256(asked.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+    request = json.dumps([call.route.operation_id, dict(call.path), rest], sort_keys=True, default=list)
+    return hashlib.sha256(request.encode()).hexdigest()[:_DIGEST_CHARACTERS]
 
 
 def limit_of(call: RouteCall, default: int, most: int) -> int:

@@ -211,10 +211,10 @@ class _Tasks:
 
     def deliver(self) -> None:
         """On a loop: tell those who wait what came of their tasks."""
-        here = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         while self._done:
             task, outcome = self._done.popleft()
-            if task.loop is here:
+            if task.loop is loop:
                 task.settle(outcome)
             else:
                 with suppress(RuntimeError):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
+class QueryRequest:
     """The query to run, with its parameters. Without a source it is a stored query of a server."""
 
     source: str | Path | None
@@ -72,8 +72,8 @@ def asks(function: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         chosen = name or named
         source = _source(settings, chosen, query, text, queries)
-        asked = _asked(source, chosen, read_params(params, params_file), dict(map(_spelled, spelled)))
-        return function(*args, settings=settings, asked=asked, **values)
+        request = _request(source, chosen, read_params(params, params_file), dict(map(_spelled, spelled)))
+        return function(*args, settings=settings, request=request, **values)
 
     decorated: Callable[..., Any] = run
     for option in (
@@ -123,16 +123,18 @@ def _spelled(pair: str) -> tuple[str, str]:
     return name.removeprefix("$"), value
 
 
-def _asked(source: str | Path | None, name: str | None, values: Mapping[str, Any], spelled: Mapping[str, str]) -> Asked:
+def _request(
+    source: str | Path | None, name: str | None, values: Mapping[str, Any], spelled: Mapping[str, str]
+) -> QueryRequest:
     if not spelled:
-        return Asked(source, values, name)
+        return QueryRequest(source, values, name)
     from omnigraph.graph.texts import spelled_parameters
 
     if source is None:
         raise UsageError("the parameters of a stored query are JSON", hint="--params or --params-file")
     if twice := sorted(values.keys() & spelled.keys()):
         raise UsageError(f"${twice[0]} is given twice", hint="once with --param, or once in --params")
-    return Asked(source, {**values, **spelled_parameters(source, name, spelled)}, name)
+    return QueryRequest(source, {**values, **spelled_parameters(source, name, spelled)}, name)
 
 
 def register(cli: click.Group) -> None:
@@ -160,7 +162,7 @@ def _register_query(cli: click.Group) -> None:
     def query(
         settings: Settings,
         out: Output,
-        asked: Asked,
+        request: QueryRequest,
         revision: str,
         as_of: str | None,
         format: str | None,
@@ -198,9 +200,9 @@ def _register_query(cli: click.Group) -> None:
         graph = settings.graph_at()
         if explain or analyze or with_sql:
             explanation = graph.explain(
-                asked.text(),
-                asked.values,
-                name=asked.name,
+                request.text(),
+                request.values,
+                name=request.name,
                 revision=revision,
                 as_of=as_of,
                 analyze=analyze,
@@ -210,16 +212,16 @@ def _register_query(cli: click.Group) -> None:
             text = f"{tree}\n\n{explanation.sql}" if with_sql and explanation.sql else tree
             out.show(explanation_json(explanation), text)
             return
-        if asked.source is None:
-            stored, name = asked.stored_in(graph)
+        if request.source is None:
+            stored, name = request.stored_in(graph)
             if schema_of is not None or engine != "local":
                 raise UsageError("a stored query takes no --schema-of and no --engine", hint="the server runs it")
-            result = stored.query(name, asked.values, revision=revision, as_of=as_of, timeout=timeout)
+            result = stored.query(name, request.values, revision=revision, as_of=as_of, timeout=timeout)
         else:
             result = graph.query(
-                asked.source,
-                asked.values,
-                name=asked.name,
+                request.source,
+                request.values,
+                name=request.name,
                 revision=revision,
                 as_of=as_of,
                 schema_of=schema_of,
@@ -297,11 +299,11 @@ def _register_alias(cli: click.Group) -> None:
         values = dict(zip(configured.args, arguments, strict=True))
         graph = _at_alias(settings, configured).graph_at()
         if source is None:
-            stored, stored_name = Asked(None, {}, configured.query).stored_in(graph)
+            stored, stored_name = QueryRequest(None, {}, configured.query).stored_in(graph)
             result = stored.query(stored_name, {**configured.params, **values}, revision=revision, as_of=as_of)
         else:
-            asked = _asked(source, configured.query, configured.params, values)
-            result = graph.query(source, asked.values, name=asked.name, revision=revision, as_of=as_of)
+            request = _request(source, configured.query, configured.params, values)
+            result = graph.query(source, request.values, name=request.name, revision=revision, as_of=as_of)
         _show(settings, out, result, format or configured.format, revision, as_of)
 
 
@@ -329,7 +331,7 @@ def _register_mutate(cli: click.Group) -> None:
     def mutate(
         settings: Settings,
         out: Output,
-        asked: Asked,
+        request: QueryRequest,
         branch: str,
         if_commit: str | None,
         message: str | None,
@@ -355,7 +357,7 @@ def _register_mutate(cli: click.Group) -> None:
 
         graph = settings.graph_at()
         with outcome_on_interrupt(graph, branch):
-            receipt = _mutated(graph, settings, asked, branch=branch, message=message, if_commit=if_commit, once=once)
+            receipt = _mutated(graph, settings, request, branch=branch, message=message, if_commit=if_commit, once=once)
         if receipt.repeated and receipt.commit is not None:
             text = f"changed {branch} before, as commit {receipt.commit.id}; nothing changed"
             out.done(receipt_json(receipt), text)
@@ -366,12 +368,12 @@ def _register_mutate(cli: click.Group) -> None:
         out.done(receipt_json(receipt), f"changed {branch} via {receipt.query_name}: {nodes}, {edges}{outcome}")
 
 
-def _mutated(graph: Graph | RemoteGraph, settings: Settings, asked: Asked, **options: Any) -> Receipt:
-    if asked.source is None:
-        stored, name = asked.stored_in(graph)
+def _mutated(graph: Graph | RemoteGraph, settings: Settings, request: QueryRequest, **options: Any) -> Receipt:
+    if request.source is None:
+        stored, name = request.stored_in(graph)
         settings.actor_for(graph)
-        return stored.mutate(name, asked.values, **options)
-    return graph.mutate(asked.source, asked.values, name=asked.name, actor=settings.actor_for(graph), **options)
+        return stored.mutate(name, request.values, **options)
+    return graph.mutate(request.source, request.values, name=request.name, actor=settings.actor_for(graph), **options)
 
 
 def _register_lint(cli: click.Group) -> None:

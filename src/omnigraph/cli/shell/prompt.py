@@ -176,7 +176,7 @@ def history_at(path: Path) -> History:
 def run_prompt(session: Session, name: str, history: Path) -> NoReturn:
     """Read, run and show statements until the user leaves, which ends the process. Ctrl-C clears the line or cancels what runs;
     Ctrl-D leaves."""
-    asked: PromptSession[str] = PromptSession(
+    prompt_session: PromptSession[str] = PromptSession(
         history=history_at(history),
         lexer=Colours(),
         completer=Suggestions(session),
@@ -192,7 +192,7 @@ def run_prompt(session: Session, name: str, history: Path) -> NoReturn:
     with contextlib.suppress(Quit, EOFError):
         while True:
             try:
-                typed = asked.prompt([("class:prompt", f"{line(name)}:{line(session.revision)}> ")])
+                typed = prompt_session.prompt([("class:prompt", f"{line(name)}:{line(session.revision)}> ")])
             except Terminated:
                 raise
             except KeyboardInterrupt:

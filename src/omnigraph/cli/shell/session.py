@@ -114,24 +114,24 @@ class Session:
         from omnigraph import Cancellation
         from omnigraph.graph import Graph
 
-        asked: dict[str, Any] = {"name": statement.name, "revision": self.revision}
+        options: dict[str, Any] = {"name": statement.name, "revision": self.revision}
         arguments = self.arguments(statement)
         if not isinstance(self.graph, Graph):
-            return wait_for(lambda: self.graph.query(statement.text, arguments, **asked), _abandon)
+            return wait_for(lambda: self.graph.query(statement.text, arguments, **options), _abandon)
         stop = Cancellation()
-        return wait_for(lambda: self.graph.query(statement.text, arguments, cancel=stop, **asked), stop.cancel)
+        return wait_for(lambda: self.graph.query(statement.text, arguments, cancel=stop, **options), stop.cancel)
 
     def explained(self, statement: Statement, *, analyze: bool) -> Explanation:
         """How a query would run at the current revision, or how it ran."""
         from omnigraph import Cancellation
         from omnigraph.graph import Graph
 
-        asked: dict[str, Any] = {"name": statement.name, "revision": self.revision, "analyze": analyze}
+        options: dict[str, Any] = {"name": statement.name, "revision": self.revision, "analyze": analyze}
         arguments = self.arguments(statement)
         if not isinstance(self.graph, Graph):
-            return wait_for(lambda: self.graph.explain(statement.text, arguments, **asked), _abandon)
+            return wait_for(lambda: self.graph.explain(statement.text, arguments, **options), _abandon)
         stop = Cancellation()
-        return wait_for(lambda: self.graph.explain(statement.text, arguments, cancel=stop, **asked), stop.cancel)
+        return wait_for(lambda: self.graph.explain(statement.text, arguments, cancel=stop, **options), stop.cancel)
 
     def run_sql(self, text: str) -> None:
         """Run SQL at the current revision."""

@@ -158,9 +158,9 @@ class Parts:
             import numpy as np
 
             state = scratch.get(f"{name}/{number}/{place}")["state"]
-            came = {source: data for source, data in pieces if source != SELF}
+            by_source = {source: data for source, data in pieces if source != SELF}
             kind = step.sent(state[:0]).dtype
-            gathered = [np.frombuffer(came[source], kind) for source in sorted(came)]
+            gathered = [np.frombuffer(by_source[source], kind) for source in sorted(by_source)]
             block = block_of(numbered, place)
             next_state, summary = step.next(
                 numbered.parts[place], block, np.concatenate([*gathered, np.zeros(0, kind)]), state

@@ -77,8 +77,8 @@ def seen_through(old: View, schema_of: View) -> View:
     return old.repository.view(under(old, catalog, schema_of.snapshot.schema))
 
 
-def _refuse_dropped(state: Catalog, asked: Catalog) -> None:
-    names = dropped_names(asked, state)
+def _refuse_dropped(state: Catalog, requested: Catalog) -> None:
+    names = dropped_names(requested, state)
     if names:
         raise UsageError(
             f"{names[0]} was dropped for good before that state: its values are not read any more",

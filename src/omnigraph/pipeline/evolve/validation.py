@@ -68,14 +68,16 @@ class Validation:
 
     def run(self) -> tuple[str, ...]:
         """The tables that were read, by their keys today. SchemaChangeRefused with the rows that are in the way."""
-        asked = [question for step in self.plan.steps if step.effect == "validate" for question in self._asked(step)]
-        tasks = [(question, task) for question in asked for task in self._tasks(question)]
+        questions = [
+            question for step in self.plan.steps if step.effect == "validate" for question in self._questions(step)
+        ]
+        tasks = [(question, task) for question in questions for task in self._tasks(question)]
         relaxed = [step for step in self.plan.steps if isinstance(step, RelaxProperty) and step.effect == "validate"]
         broken = [*self._broken(tasks), *(fault for step in relaxed if (fault := self._filled(step)) is not None)]
         if broken:
             raise SchemaChangeRefused([], broken)
         # A table without rows was looked at too: rows that come to it meanwhile have to be.
-        needs = [need for question in asked for need in (*question.check.own, *question.check.others)]
+        needs = [need for question in questions for need in (*question.check.own, *question.check.others)]
         read = {*(need.table for need in needs), *(f"{step.type_kind}:{step.type_name}" for step in relaxed)}
         return tuple(sorted(key for table in read if (key := self._key(table)) is not None))
 
@@ -113,7 +115,7 @@ class Validation:
 
     # ------------------------------------------------------------ what to ask
 
-    def _asked(self, step: MigrationStep) -> Iterator[_Question]:
+    def _questions(self, step: MigrationStep) -> Iterator[_Question]:
         match step:
             case AddProperty() | RequireProperty() | NarrowEnum():
                 entity = self._entity(self.plan.catalog, step.type_kind, step.type_name)

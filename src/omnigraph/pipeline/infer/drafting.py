@@ -126,14 +126,14 @@ class Drafts:
 def draft(tables: Sequence[FoundTable], keys: Sequence[str]) -> Drafts:
     """The types that the tables seem to hold. UsageError when a key that was asked for is none."""
     rows = [table for table in tables if table.contains is None]
-    asked = asked_keys(rows, keys)
+    requested = asked_keys(rows, keys)
     key_by_table: dict[int, Key] = {}
     for place, table in enumerate(rows):
-        key = None if table.ends and not asked.get(place) else key_of(table, asked.get(place), rows)
+        key = None if table.ends and not requested.get(place) else key_of(table, requested.get(place), rows)
         if key is not None:
             key_by_table[id(table)] = key
     references = {id(table): references_of(table, rows, key_by_table) for table in rows}
-    edge_ends = _edge_tables(rows, references, key_by_table, set(asked))
+    edge_ends = _edge_tables(rows, references, key_by_table, set(requested))
     names = Names()
     nodes = {
         id(table): DraftNode(names.claim(type_name(table.label)), table, key_by_table.get(id(table)))
@@ -157,7 +157,7 @@ def _edge_tables(
     tables: Sequence[FoundTable],
     references: dict[int, dict[str, Reference]],
     keys: dict[int, Key],
-    asked: set[int],
+    requested: set[int],
 ) -> dict[int, tuple[str, str]]:
     """Tables whose rows are edges, with the columns of their ends."""
     referred = {
@@ -168,7 +168,7 @@ def _edge_tables(
     }
     edges: dict[int, tuple[str, str]] = {}
     for place, table in enumerate(tables):
-        if place in asked:
+        if place in requested:
             continue
         ends = ends_of(table, references[id(table)], keys.get(id(table)), is_referred_to=id(table) in referred)
         if ends is not None and not any(references[id(table)][end].target is table for end in ends):

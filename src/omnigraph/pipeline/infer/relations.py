@@ -79,11 +79,11 @@ def _column_called(table: FoundTable, name: str) -> str | None:
     return next((column for column in table.columns if property_name(column, table.label) == name), None)
 
 
-def key_of(table: FoundTable, asked: tuple[str, ...] | None, tables: Sequence[FoundTable]) -> Key | None:
+def key_of(table: FoundTable, requested: tuple[str, ...] | None, tables: Sequence[FoundTable]) -> Key | None:
     """The key of a table: asked for, declared, or the likeliest column without a value twice."""
-    if asked is not None:
-        _refuse_unfit(table, asked)
-        return Key(asked, "asked for with --key")
+    if requested is not None:
+        _refuse_unfit(table, requested)
+        return Key(requested, "asked for with --key")
     if table.key and _is_key(table, table.key):
         return Key(table.key, table.known_by)
     if table.distinct:  # No other column is known to have a value once.

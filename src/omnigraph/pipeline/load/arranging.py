@@ -37,13 +37,13 @@ class ArrangedRows:
         """The split and the line that the rows at these places came from."""
         import numpy as np
 
-        came = places if self._order is None else self._order[places]
+        original = places if self._order is None else self._order[places]
         ends = np.cumsum([typed.rows.num_rows for _, typed in self._held])
-        owners = np.searchsorted(ends, came, "right")
+        owners = np.searchsorted(ends, original, "right")
         firsts = ends - [typed.rows.num_rows for _, typed in self._held]
         return [
             (self._held[owner][0], self._held[owner][1].lines[int(place - firsts[owner])].as_py())
-            for owner, place in zip(owners.tolist(), came.tolist(), strict=True)
+            for owner, place in zip(owners.tolist(), original.tolist(), strict=True)
         ]
 
 

@@ -24,7 +24,7 @@ PIECE_BYTES = 1024 * 1024
 MIN_PIECES = 2
 
 
-def asked_of(inputs: LoadInputs, catalog: Catalog, mode: str) -> list[object]:
+def request_of(inputs: LoadInputs, catalog: Catalog, mode: str) -> list[object]:
     """The load as values that JSON can tell."""
     splits = {(split.file.address, split.source): split for split in inputs.splits}
     sizes = {split.file.address: split.file.size for split in inputs.splits}

@@ -60,23 +60,23 @@ def table_names(kind: DatabaseKind, path: str) -> list[str]:
         query = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name"
     else:
         query = "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main' AND NOT internal ORDER BY table_name"
-    return [str(row[0]) for row in _asked(kind, path, query)]
+    return [str(row[0]) for row in _rows_of(kind, path, query)]
 
 
 def primary_key(kind: DatabaseKind, path: str, table: str) -> tuple[str, ...]:
     """The columns of a table's declared key."""
     if kind == "sqlite":
-        rows = _asked(kind, path, f"PRAGMA table_info({quoted(table)})")
+        rows = _rows_of(kind, path, f"PRAGMA table_info({quoted(table)})")
         return tuple(row[1] for row in sorted(rows, key=lambda row: row[5]) if row[5])
     query = "SELECT constraint_column_names FROM duckdb_constraints() WHERE table_name = ? AND constraint_type = 'PRIMARY KEY'"
-    return tuple(name for row in _asked(kind, path, query, [table]) for name in row[0])
+    return tuple(name for row in _rows_of(kind, path, query, [table]) for name in row[0])
 
 
 def foreign_keys(kind: DatabaseKind, path: str, table: str) -> list[tuple[str, dict[str, str]]]:
     """What refers to the key of another table: that table, and by the members of its key the columns."""
     keys: list[tuple[list[str], str, list[str | None]]]
     if kind == "sqlite":
-        rows = _asked(kind, path, f"PRAGMA foreign_key_list({quoted(table)})")
+        rows = _rows_of(kind, path, f"PRAGMA foreign_key_list({quoted(table)})")
         groups = {row[0]: [other for other in rows if other[0] == row[0]] for row in sorted(rows)}
         keys = [([row[3] for row in group], group[0][2], [row[4] for row in group]) for group in groups.values()]
     else:
@@ -84,7 +84,7 @@ def foreign_keys(kind: DatabaseKind, path: str, table: str) -> list[tuple[str, d
             "SELECT constraint_column_names, referenced_table, referenced_column_names FROM duckdb_constraints() "
             "WHERE table_name = ? AND constraint_type = 'FOREIGN KEY'"
         )
-        keys = [(list(row[0]), row[1], list(row[2])) for row in _asked(kind, path, query, [table])]
+        keys = [(list(row[0]), row[1], list(row[2])) for row in _rows_of(kind, path, query, [table])]
     references = []
     for names, other, targets in keys:
         key = primary_key(kind, path, other)
@@ -98,10 +98,10 @@ def column_types(kind: DatabaseKind, path: str, table: str) -> dict[str, str]:
     """How the columns are declared, in lower case; of SQLite maybe as nothing."""
     query = f"PRAGMA table_info({quoted(table)})" if kind == "sqlite" else f"DESCRIBE {quoted(table)}"
     place = 1 if kind == "sqlite" else 0
-    return {str(row[place]): str(row[place + 1] or "").lower() for row in _asked(kind, path, query)}
+    return {str(row[place]): str(row[place + 1] or "").lower() for row in _rows_of(kind, path, query)}
 
 
-def _asked(kind: DatabaseKind, path: str, text: str, values: Sequence[object] = ()) -> list[Any]:
+def _rows_of(kind: DatabaseKind, path: str, text: str, values: Sequence[object] = ()) -> list[Any]:
     with _opened(kind, path) as database:
         try:
             return list(database.execute(text, values).fetchall())

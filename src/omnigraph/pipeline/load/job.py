@@ -32,7 +32,7 @@ from omnigraph.maintenance.adjacency import refresh_after
 from omnigraph.pipeline.engines import choose_engine, engine_with_reader, runner_of
 from omnigraph.pipeline.load.assembly import Assembly
 from omnigraph.pipeline.load.base import LoadBase
-from omnigraph.pipeline.load.content import asked_of
+from omnigraph.pipeline.load.content import request_of
 from omnigraph.pipeline.load.files import STDIN
 from omnigraph.pipeline.load.fragments import TypeReport
 from omnigraph.pipeline.load.incoming import FORMS, Incoming, as_stored, stage_incoming
@@ -86,19 +86,23 @@ def load(
     began, branch = time.monotonic(), options.branch
     name = options.key_name
     with _spool(sources) as spool:
-        taken: AlreadyExists | None = None
+        existing: AlreadyExists | None = None
         try:
             base = LoadBase.of(repository, branch, options.from_, options.new_branch)
         except AlreadyExists as error:
             if name is None:
                 raise
-            taken, base = error, LoadBase.of(repository, branch)
+            existing, base = error, LoadBase.of(repository, branch)
         inputs, runner, reason = _prepare(repository, sources, options, base.view.catalog, spool, progress or Silent())
-        key = None if name is None else name.asking(options.asked or asked_of(inputs, base.view.catalog, options.mode))
+        key = (
+            None
+            if name is None
+            else name.asking(options.request or request_of(inputs, base.view.catalog, options.mode))
+        )
         if (commit := base.committed(repository, key)) is not None:
             return with_empty_branch(repository, base, LoadReceipt.of_repeated(branch, options.mode, commit))
-        if taken is not None:  # Not by an earlier try of this load.
-            raise taken
+        if existing is not None:  # Not by an earlier try of this load.
+            raise existing
         head = base.view.snapshot.commit
         if options.if_commit is not None and head.id != options.if_commit:
             raise PreconditionFailed(branch, options.if_commit, head.id)
@@ -344,9 +348,9 @@ class LoadJob:
             return self.runner.map_frame(f"{READING} {frame.key}", task, frame.rows)
         assert frame.key is not None, "frames are given by their types"
         batches = frame.to_arrow(target.catalog.tables[frame.key]).to_batches(max_chunksize=FRAME_BATCH_ROWS)
-        here = self.runner if isinstance(self.runner, LocalRunner) else LocalRunner()
+        local_runner = self.runner if isinstance(self.runner, LocalRunner) else LocalRunner()
         form, settings = FORMS[self.options.mode], self.runner.settings
-        return here.map(
+        return local_runner.map(
             f"{READING} {frame.key}",
             lambda rows: read_batches(
                 target, frame.key, versions, number, rows, self.written, form=form, settings=settings

@@ -29,7 +29,7 @@ class LoadOptions:
     by then is loaded into like any other; with `new_branch` that is AlreadyExists.
 
     With `once`, a load that comes again under its write key is answered with its first commit, and the file for rejected
-    records that an earlier try has left is replaced. What is compared then is `asked`, if given, or else `asked_of`.
+    records that an earlier try has left is replaced. What is compared then is `request`, or else what `request_of` gives.
 
     With `dry_run` the rows are staged and removed again: the receipt counts what would be loaded and what would be refused, by its
     reason. Nothing is published, and no branch is created.
@@ -56,7 +56,7 @@ class LoadOptions:
     message: str | None = None
     if_commit: str | None = None
     once: Once | None = None
-    asked: object = None
+    request: object = None
     permit: Callable[[frozenset[str]], None] | None = None
     dry_run: bool = False
 

@@ -10,7 +10,7 @@ from omnigraph.errors import Conflict
 from omnigraph.history import CommitRef, Once
 from omnigraph.pipeline.choices import LoadMode
 from omnigraph.pipeline.load.base import LoadBase
-from omnigraph.pipeline.load.content import asked_of
+from omnigraph.pipeline.load.content import request_of
 from omnigraph.pipeline.load.incoming import FORMS
 from omnigraph.pipeline.load.inputs import Frame, LoadInputs
 from omnigraph.pipeline.load.job import LoadJob, merged
@@ -66,9 +66,9 @@ class SparkWrite:
         return Repository.open(self.uri, dict(self.options) or None)
 
 
-def publish_spark_write(write: SparkWrite, reports: list[ReadReport], *, asked: object = None) -> LoadReceipt:
+def publish_spark_write(write: SparkWrite, reports: list[ReadReport], *, request: object = None) -> LoadReceipt:
     """Check and publish rows that tasks have written as fragments. Rejected rows refuse all of it, unless the write names a
-    file for them. `asked` is what is compared under a write key, if not the table and the mode."""
+    file for them. `request` is what is compared under a write key, if not the table and the mode."""
     repository = write.repository()
     history = repository.history
     began = history.clock() - (history.retention.store_now() - write.since)
@@ -81,7 +81,7 @@ def publish_spark_write(write: SparkWrite, reports: list[ReadReport], *, asked: 
     inputs = LoadInputs((), (Frame(write.key, None),))
     options = LoadOptions(write.mode, actor=write.actor, message=write.message, once=write.once)
     name = options.key_name
-    key = None if name is None else name.asking(asked or asked_of(inputs, base.view.catalog, write.mode))
+    key = None if name is None else name.asking(request or request_of(inputs, base.view.catalog, write.mode))
     with rejects_file(write.rejects, repository.tables.options, repository.store, replace=key is not None) as aside:
         job = LoadJob(repository, base, inputs, options, LocalRunner(), aside, WrittenFiles(), key)
         return job.finish(merged(reports))

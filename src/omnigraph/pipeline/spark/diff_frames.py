@@ -57,8 +57,8 @@ def type_diff_frame(spark: SparkSession, before: View, after: View, entity: Enti
 def _joined(spark: SparkSession, before: TypeRows, after: TypeRows) -> DataFrame:
     """The rows (id, before, after) that are not stored alike on both sides, with their addresses."""
     gone = _ids(spark, unshared_runs(before, after), "before")
-    come = _ids(spark, unshared_runs(after, before), "after")
-    return gone.join(come, "id", "full_outer").select("id", "before", "after")
+    added = _ids(spark, unshared_runs(after, before), "after")
+    return gone.join(added, "id", "full_outer").select("id", "before", "after")
 
 
 def _ids(spark: SparkSession, runs: list[FragmentRun], name: str) -> DataFrame:

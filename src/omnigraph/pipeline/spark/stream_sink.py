@@ -73,7 +73,7 @@ class StreamTableWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
             self.rows, once=(query, batchId), schema=seen.schema, base=seen.base, rejects=rejects, commit_id=new_ulid()
         )
         reports: list[ReadReport] = [pickle.loads(part.report) for part in parts]
-        publish_spark_write(write, reports, asked=MICRO_BATCH)
+        publish_spark_write(write, reports, request=MICRO_BATCH)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Nothing is removed: an aborted commit's outcome may be unknown. What no commit names is invisible."""
@@ -117,7 +117,7 @@ class StreamInto:
                     actor=self.actor,
                     message=self.message,
                     once=(query, batch_id),
-                    asked=MICRO_BATCH,
+                    request=MICRO_BATCH,
                     rejects=rejects,
                 ),
             )

@@ -172,8 +172,8 @@ class _Reduction:
         self._keep(node, rows)
         path: Path = "lookup" if ids is not None or self._is_fixed(node) else "scan"
         expected = sources.node_rows(self.view, node) if path == "scan" else None if ids is None else len(ids)
-        asked = self._lookup_note(node, ids)
-        self.choices.append(InputChoice(f"${node.variable}", path, rows.num_rows, asked, expected))
+        note = self._lookup_note(node, ids)
+        self.choices.append(InputChoice(f"${node.variable}", path, rows.num_rows, note, expected))
 
     def _keep(self, node: NodeInput, rows: pa.Table) -> None:
         self.relations[node.name] = rows

@@ -54,36 +54,36 @@ def list_entities(call: RouteCall) -> HandlerResult:
     limit, place = limit_of(call, 100, 1_000), pinned(call, [_revision(call)])
     (commit,) = place.commits
     entity = type_named(graph.snapshot(commit).schema, call.path["type"])
-    asked = EntityQuery(entity)
+    entity_query = EntityQuery(entity)
     filters = query.get("filter", ())
     if len(filters) > MAX_FILTERS:
         raise LimitExceeded(
             f"a request has at most {MAX_FILTERS} filters", resource="filters", limit=MAX_FILTERS, actual=len(filters)
         )
     for filter in filters:
-        asked.add_filter(filter)
+        entity_query.add_filter(filter)
     if "order" in query:
-        asked.add_order(query["order"])
+        entity_query.add_order(query["order"])
     with call.timed("run"):
         result = graph.query(
-            asked.text(limit + 1, place.offset),
-            asked.values,
+            entity_query.text(limit + 1, place.offset),
+            entity_query.values,
             revision=commit,
             timeout=call.service.settings.limits.query_seconds,
             cancel=call.cancellation,
         )
     token = place.token(call, limit) if result.num_rows > limit else None
-    shown = quote(asked.text(limit, place.offset), safe=" {}$:()[],.=<>!")
+    shown = quote(entity_query.text(limit, place.offset), safe=" {}$:()[],.=<>!")
     headers = {"Omnigraph-Query": shown.replace("\n", "%0A"), **immutable(call, commit)}
     if accepts(call.request.headers, ARROW):
-        table = result.to_arrow().slice(0, limit).rename_columns(asked.columns)
+        table = result.to_arrow().slice(0, limit).rename_columns(entity_query.columns)
         headers |= {} if token is None else {NEXT_PAGE: token}
         return table_answer(table, result.query_name, commit, call.request.headers, headers)
-    rows = [dict(zip(asked.columns, row.values(), strict=True)) for row in result.to_json()[:limit]]
+    rows = [dict(zip(entity_query.columns, row.values(), strict=True)) for row in result.to_json()[:limit]]
     body = {
         "entity_kind": kind_of(entity),
         "type_name": entity.name,
-        "columns": asked.columns,
+        "columns": entity_query.columns,
         "rows": rows,
         "graph_commit_id": commit,
         **present({"next_page_token": token}),
@@ -153,12 +153,12 @@ def neighbours(call: RouteCall) -> HandlerResult:
     if graph.entity(node.table_key, query["id"], revision=commit) is None:
         raise NotFound(f"{node.name} '{query['id'][:100]}' not found")
     hops = hops_of(catalog, node.name, query.get("edge"), query.get("direction", "both"))
-    counts = [_asked(call, hop.count, commit)[0]["n"] for hop in hops]
+    counts = [_query_rows(call, hop.count, commit)[0]["n"] for hop in hops]
     neighbourhood = _Neighbourhood(catalog)
     skip, left = place.offset, limit
     for hop, count in zip(hops, counts, strict=True):
         if left and skip < count:
-            rows = _asked(call, hop.rows(left, skip), commit)
+            rows = _query_rows(call, hop.rows(left, skip), commit)
             neighbourhood.add(hop, rows)
             left -= len(rows)
         skip = max(0, skip - count)
@@ -176,7 +176,7 @@ def neighbours(call: RouteCall) -> HandlerResult:
     return HandlerResult(body, commit=commit, rows=len(neighbourhood.edges), headers=immutable(call, commit))
 
 
-def _asked(call: RouteCall, text: str, commit: str) -> list[dict[str, Any]]:
+def _query_rows(call: RouteCall, text: str, commit: str) -> list[dict[str, Any]]:
     result = call.graph.query(
         text,
         {"id": call.query["id"]},

@@ -66,11 +66,11 @@ def baseline(call: RouteCall) -> HandlerResult:
 def _captured(call: RouteCall) -> tuple[Iterator[bytes], str | None]:
     """A baseline and the commit it is of: the head that was the same before and after it was captured. Among writers that never
     stop, only the last line says it, as it does for who may export and not read."""
-    asked = call.body
+    body = call.body
     for _ in range(CAPTURES):
         before = _head(call)
         pieces = call.graph.baseline_stream(
-            branch=call.branch, types=asked.get("type"), kinds=asked.get("kind"), ops=asked.get("op")
+            branch=call.branch, types=body.get("type"), kinds=body.get("kind"), ops=body.get("op")
         )
         if before is None or before == _head(call):
             return pieces, before

@@ -340,10 +340,10 @@ def _all_arrived(rest: Sequence[tuple[Fragment, np.ndarray]], first: int, size: 
     """Whether the given fragments have every number from `first` on."""
     import numpy as np
 
-    there = np.zeros(size - first, bool)
+    present = np.zeros(size - first, bool)
     for _, numbers in rest:
-        there[numbers[numbers >= first] - first] = True
-    return bool(there.all())
+        present[numbers[numbers >= first] - first] = True
+    return bool(present.all())
 
 
 def base_column(table: Table, nodes: Nodes, name: str) -> pa.Array:

@@ -83,8 +83,8 @@ class SortedIds:
             return self._find_by_prefix(texts, prefixes)
         places = self.lower_bounds(texts)
         known = [place for place in places if place < len(self)]
-        there = dict(zip(known, self.some(known), strict=True))
-        return [place if there.get(place) == text else -1 for text, place in zip(texts, places, strict=True)]
+        known_ids = dict(zip(known, self.some(known), strict=True))
+        return [place if known_ids.get(place) == text else -1 for text, place in zip(texts, places, strict=True)]
 
     def _find_by_prefix(self, texts: Sequence[str], prefixes: np.ndarray) -> list[int]:
         """Compares the full id only where the prefix matches; searches on only if several ids share that prefix."""
