@@ -1,4 +1,4 @@
-"""Transactions: small writes in process. A write is a pure function of one pinned snapshot, published once."""
+"""Transactions: small writes in this process. A write is a pure function of one pinned snapshot, published once."""
 
 from omnigraph.write.group import GroupCommitter
 from omnigraph.write.mutations import adds_only, run_mutation

@@ -1,8 +1,8 @@
-"""A write that lost the race to a schema change, as a write under the schema that is there now.
+"""Converts a write that lost the race to a schema change into one under the new schema.
 
-Types and properties are followed by their stable ids, so renames are no obstacle, nor is anything that was added. A property
-that the write gives values to must still be there, its values must still be values of it, and its rows must keep the rules of
-the new schema. Otherwise the write ends with a conflict on `schema`.
+Types and properties are matched by their stable ids, so neither renames nor additions are an obstacle. A property that the write
+sets must still exist, its values must still fit it, and its rows must obey the rules of the new schema. Otherwise the write ends
+with a conflict on `schema`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from omnigraph.write.delta import Delta, NewRows
 
 
 class Carrying:
-    """From the schema of a plan to that of a newer snapshot."""
+    """Converts a write from the schema of its plan to that of a newer snapshot."""
 
     def __init__(self, repository: Repository, plan: PublishPlan, snapshot: Snapshot) -> None:
         self.before = repository.catalog(plan.schema)
@@ -29,7 +29,7 @@ class Carrying:
         return ExpectedVersionMismatch(SCHEMA, self.expected.seq, self.snapshot.commit.ref.seq, reason=reason)
 
     def key(self, key: str) -> str:
-        """What a table is called now."""
+        """The current key of a table."""
         return self._now(self.before.tables[key]).table_key
 
     def _now(self, entity: EntityType) -> EntityType:
@@ -39,8 +39,8 @@ class Carrying:
         return now
 
     def plan(self, plan: PublishPlan) -> PublishPlan:
-        """The plan with the names that its tables have now. A change that depends on the exact state of a table ends here if
-        that is another one."""
+        """The plan with the current keys of its tables. Conflict if a change depends on the exact state of a table that has
+        changed."""
         changes = []
         for change in plan.changes:
             key = self.key(change.key)
@@ -59,7 +59,7 @@ class Carrying:
         )
 
     def delta(self, delta: Delta) -> Delta:
-        """What a write changes in one table, as rows of the type as it is now."""
+        """The change of one table, with rows of the current type."""
         entity = self._now(delta.entity)
         self.check_values(delta.entity, delta.assigned)
         try:
@@ -69,14 +69,14 @@ class Carrying:
         return replace(delta, entity=entity, new=NewRows.of_table(rows))
 
     def check_values(self, before: EntityType, names: frozenset[str]) -> None:
-        """Every property that values were given to is still there."""
+        """Conflict unless every property that the write sets still exists."""
         known = {property.id for property in self._now(before).properties.values()}
         for name in sorted(names):
             if before.properties[name].id not in known:
                 raise self.mismatch(f"{before.name}.{name} was dropped")
 
     def refused(self, error: InputError) -> OmnigraphError:
-        """Why the rows cannot be written: the schema's change, if they kept the rules that they were checked by."""
+        """Why the rows cannot be written: the change of the schema, if they obeyed the rules that they were checked against."""
         entity = next(
             (candidate for candidate in self.after.tables.values() if candidate.name == error.type_name), None
         )
@@ -90,7 +90,7 @@ class Carrying:
 
 
 def _rules(catalog: Catalog, entity: EntityType) -> tuple[object, ...]:
-    """What rows of a type have to keep beyond their values, whatever its names are."""
+    """The rules of a type beyond its values, independent of names."""
     ids = {name: property.id for name, property in entity.properties.items()}
     unique = {
         frozenset(str(ids.get(name, name)) for name in constraint.fields)

@@ -1,4 +1,4 @@
-"""Checking deltas against a view. Cost follows the rows written: the branch is asked by key only."""
+"""Checks deltas against a view. The cost depends on the rows written: the branch is read by key only."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ MAX_FEW_ROWS = 256
 
 Deltas = Mapping[str, Delta]
 Addresses = dict[str, dict[str, int]]
-"""Per table key: id -> address of the committed row it supersedes."""
+"""By table key and id: the address of the committed row that is superseded."""
 
 
 def check_deltas(view: View, deltas: Deltas, *, again: bool = False) -> Addresses:
-    """Raise the first violation; else the committed rows that the deltas supersede.
-
-    `again`: they were checked before, on another view; checks that look at the new rows alone are left out.
+    """Raises the first violation; otherwise returns the committed rows that the deltas supersede. With `again`, they were checked
+    before on another view, and checks of the new rows alone are skipped.
     """
     rows = DeltaRows(view, deltas)
     plan = check_plan(view, deltas)
@@ -39,20 +38,20 @@ def check_deltas(view: View, deltas: Deltas, *, again: bool = False) -> Addresse
 
 
 def check_plan(view: View, deltas: Deltas) -> CheckPlan:
-    """Which checks the deltas need. `reads` are the tables whose rows they rely on: ends of new edges, edges of nodes."""
+    """Which checks the deltas need. `reads` are the tables that they rely on: ends of new edges, edges of nodes."""
     changes = {key: delta.change for key, delta in deltas.items()}
     return _plans.get((view.snapshot.schema, *changes.items()), lambda: CheckPlan(view.catalog, changes))
 
 
 _plans: Remembered[CheckPlan] = Remembered(PLANS_KEPT)
-"""By the digest of a schema and what is done to which of its tables."""
+"""By the digest of a schema and the kinds of changes to its tables."""
 
 
 # ---------------------------------------------------------------- rows
 
 
 class DeltaRows:
-    """The rows of some deltas and, asked by key, of the view that they are put on."""
+    """The rows of deltas and, read by key, those of the view that they are applied to."""
 
     def __init__(self, view: View, deltas: Deltas) -> None:
         self._view = view
@@ -77,7 +76,7 @@ class DeltaRows:
         return self._nodes(table, ids) == ids
 
     def addresses(self, key: str) -> dict[str, int]:
-        """Where the committed rows are that the delta of a table replaces or removes, by id."""
+        """The addresses of the committed rows that the delta of a table replaces or removes, by id."""
         known = self._addresses.get(key)
         if known is None:
             delta = self._deltas[key]
@@ -132,7 +131,7 @@ class DeltaRows:
         return table.lookup("id", wanted, columns, with_address=True)
 
     def _staying(self, need: Need, values: pa.Array) -> pa.Table:
-        """Committed rows that have one of these values and are neither replaced nor removed."""
+        """The committed rows with one of these values that are neither replaced nor removed."""
         table = self._view.table(need.table)
         if table is None:
             return self._view.schema(need.table).empty_table().select(list(need.columns))
@@ -141,7 +140,7 @@ class DeltaRows:
         return _without_ids(holders, delta.superseded if delta else ()).select(list(need.columns))
 
     def _nodes(self, key: str, ids: set[str]) -> set[str]:
-        """Those of the nodes that exist after the write. The ends of all new edges are looked up at once."""
+        """Which of the nodes exist after the write. The ends of all new edges are looked up at once."""
         if key not in self._nodes_asked:
             self._nodes_asked[key], self._nodes_found[key] = set(), set()
             self._look_up_nodes(key, ids | self._ends(key))
@@ -170,7 +169,7 @@ class DeltaRows:
 
 
 def superseded_addresses(view: View, deltas: Deltas) -> Addresses:
-    """Where the committed rows are that the deltas replace or remove."""
+    """The addresses of the committed rows that the deltas replace or remove."""
     rows = DeltaRows(view, deltas)
     return {key: rows.addresses(key) for key in deltas}
 

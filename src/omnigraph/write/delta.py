@@ -1,4 +1,4 @@
-"""What a write changes in one table, against whatever version it stands on: new rows and removed ids, no addresses."""
+"""The change of one table, independent of the version it is applied to: new rows and removed ids, no addresses."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Row = Mapping[str, Any]
 
 
 class NewRows:
-    """Rows of one type by column, as values and as Arrow: each is made of the other when it is asked for. A few rows are hardly
-    ever asked for as Arrow, nor many as values."""
+    """Rows of one type by column, as values and as Arrow: each is converted to the other on demand. Few rows are hardly ever
+    needed as Arrow, nor many as values."""
 
     def __init__(self, schema: pa.Schema, values: Sequence[Row] | None = None, table: pa.Table | None = None) -> None:
         assert values is not None or table is not None, "rows are given in one way or the other"
@@ -46,7 +46,7 @@ class NewRows:
         import pyarrow as pa
 
         if self._table is None:
-            # Missing required values are found by the rules, with their message, not by Arrow.
+            # Nullable here: the rules find missing required values, with a better message than Arrow's.
             schema = pa.schema([field.with_nullable(True) for field in self.schema])
             columns = [pa.array(self.column(field.name), field.type) for field in schema]
             self._table = pa.Table.from_arrays(columns, schema=schema)
@@ -54,7 +54,7 @@ class NewRows:
 
     @cached_property
     def size(self) -> int:
-        """About how many bytes they take."""
+        """Their approximate size in bytes."""
         if self._values is None:
             return int(self.table.nbytes)
         return sum([sum(map(value_size, row.values())) for row in self._values])
@@ -68,10 +68,11 @@ class NewRows:
 
 @dataclass(frozen=True)
 class Delta:
-    """New rows replace rows of the same id. `fresh`: ids made here, which cannot exist. `strict`: ids that must not.
+    """New rows replace rows of the same id. `fresh` are ids generated here, which cannot exist; `strict` are ids that must not
+    exist.
 
     `removed` maps the ids of rows deleted outright to their source node (edges) or None (nodes). `replaced` are rows of the
-    branch that were read and that the new rows replace.
+    branch that were read and are replaced by new rows.
     """
 
     entity: EntityType
@@ -97,18 +98,18 @@ class Delta:
 
     @cached_property
     def superseded(self) -> frozenset[str]:
-        """Ids whose committed row, if any, is gone after this write."""
+        """Ids whose committed row, if any, is replaced or removed by this write."""
         return frozenset(self.ids).union(self.removed)
 
     @cached_property
     def change(self) -> Change:
-        """What it does, as far as the choice of checks is concerned."""
+        """The kind of the change, which decides what has to be checked."""
         ids = self.fresh | self.strict
         return Change(bool(ids), not ids.issuperset(self.ids), bool(self.removed))
 
     @cached_property
     def assigned(self) -> frozenset[str]:
-        """Properties that this write gives values to: other ones than the rows it replaces had, as far as it has read them."""
+        """Properties that this write sets: those whose values differ from the rows it replaces, as far as it has read them."""
         return frozenset(
             name
             for name in self.entity.properties
@@ -124,7 +125,7 @@ class Delta:
 
     @classmethod
     def joined(cls, deltas: Iterable[Delta]) -> Delta:
-        """What several changes of one table only add, as if one of them did it all."""
+        """Several changes of one table that only add rows, as one change."""
         members = list(deltas)
         return cls(
             members[0].entity,

@@ -1,7 +1,7 @@
 """Group commit: transactions of one process that publish to one branch at the same time share one entry.
 
-The first to arrive publishes for itself and whoever came meanwhile; then the next in the queue does, with those who wait
-by then. Each member gets its own commit or its own error. What the members only add is checked and staged at once.
+The first to arrive publishes for itself and all that arrived meanwhile; then the next in the queue does, with those that wait by
+then. Each member gets its own commit or its own error. Members that only add rows are checked and staged together.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ GATHER_S = 0.00005
 
 
 class _Waiting:
-    """A member of a queue. Whoever is `woken` without an outcome leads now."""
+    """A member of a queue. A member that is woken without an outcome becomes the leader."""
 
     def __init__(self, proposal: Proposal) -> None:
         self.proposal = proposal
         self.outcome: Outcome | None = None
         self.was_tried = False
-        """Somebody has begun to publish it: whether it is published is for the branch to say."""
+        """Whether publishing it was attempted: then only the branch can tell whether it is published."""
         self._turn = threading.Lock()
         self._turn.acquire()
 
@@ -34,7 +34,7 @@ class _Waiting:
         self._turn.acquire()
 
     def wake(self) -> None:
-        """At most once: to lead, or with an outcome."""
+        """Called at most once: to make it the leader, or when it has an outcome."""
         self._turn.release()
 
 
@@ -42,13 +42,13 @@ class GroupCommitter:
     def __init__(self, repository: Repository) -> None:
         self.repository = repository
         self._queues: dict[str, list[_Waiting]] = {}
-        """By branch; the first of a queue leads. No queue: nobody is publishing."""
+        """By branch; the first of a queue leads. There is no queue if nothing is being published."""
         self._last_sizes: dict[str, int] = {}
-        """By branch: how many the last group were."""
+        """By branch: the size of the last group."""
         self._lock = threading.Lock()
 
     def publish(self, proposal: Proposal) -> Commit:
-        """Publish a write, together with those that other threads hand in for the same branch meanwhile."""
+        """Publish a write, together with those that other threads submit for the same branch meanwhile."""
         waiting = _Waiting(proposal)
         branch = proposal.plan.branch
         with self._lock:
@@ -73,8 +73,8 @@ class GroupCommitter:
             raise
 
     def _lead(self, branch: str, leader: _Waiting) -> None:
-        """Publish the queue as it stands. Members keep their places until they have an outcome: a leader that is
-        interrupted leaves alone, and the next one publishes the rest (again, perhaps, which is harmless)."""
+        """Publish the current queue. Members stay in it until they have an outcome: a leader that is interrupted leaves alone,
+        and the next one publishes the rest (perhaps again, which is harmless)."""
         served = [leader]
         try:
             group = self._gathered(branch)
@@ -89,8 +89,8 @@ class GroupCommitter:
                 waiting.wake()
 
     def _gathered(self, branch: str) -> list[_Waiting]:
-        """The queue as it stands. Members of the group before, who were all woken at once, are waited for as long as they keep
-        coming: alone, the first of them would make everybody else wait for its syncs."""
+        """The current queue. The members of the previous group were all woken at once, so it waits for them as long as more
+        arrive: otherwise the first of them would publish alone, and the others would wait for its syncs."""
         with self._lock:
             queue, wanted = self._queues[branch], self._last_sizes.get(branch, 0)
         seen = 0
@@ -103,7 +103,7 @@ class GroupCommitter:
         return group
 
     def _leave(self, branch: str, leaving: list[_Waiting]) -> None:
-        """Take members out of the queue; whoever is first then leads."""
+        """Remove members from the queue, and wake the new first one to lead."""
         queue = self._queues.get(branch, [])
         first, gone = queue[0] if queue else None, set(leaving)
         queue[:] = [waiting for waiting in queue if waiting not in gone]
@@ -121,7 +121,7 @@ class GroupCommitter:
         except OmnigraphError as error:
             return [error for _ in group]
         except (OSError, RuntimeError, ValueError):
-            # Something that one member met while it was staged: the others do not pay for it.
+            # An error while one member was staged must not fail the others.
             if len(group) == 1:
                 raise
             return self._publish_together(group[:1])

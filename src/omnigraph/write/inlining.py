@@ -1,7 +1,7 @@
-"""Small changes as rows of the commit itself: nothing is staged, and the entry is the only object that is written.
+"""Small changes as inline rows: nothing is staged, and the entry is the only object that is written.
 
-A table's state is then a stored version with a few changes on top of it. The write that would make them too many first folds those
-that are there into a stored version; its own rows always stand in its commit.
+The state of a table is then a stored version with a few changes on top. A write that would make them too many first folds the
+existing ones into a stored version; its own rows are always inline.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ MAX_ROWS = 64
 MAX_BYTES = 16 * 1024
 MAX_ENTRY_BYTES = 32 * 1024
 MAX_SHARES = 4
-"""How many times the rows an entry of many commits may hold."""
+"""An entry of many commits may have up to this many times as many inline rows."""
 ENVIRONMENT = "OMNIGRAPH_INLINE_ROWS"
-"""How many rows of a table may stand in commits; 0: none, every commit is stored in the tables at once."""
+"""The maximum number of inline rows of a table; with 0, every commit is stored in the tables at once."""
 
 
 @dataclass(frozen=True)
 class InlineBounds:
-    """How much may stand in commits: of one table, and of all tables of a snapshot."""
+    """Limits of inline rows: for one table, and for all tables of a snapshot."""
 
     rows: int = MAX_ROWS
     bytes: int = MAX_BYTES
     entry_bytes: int = MAX_ENTRY_BYTES
 
     def too_large(self, deltas: Mapping[str, Delta], view: View) -> list[Delta]:
-        """Those of a write's changes that are stored in their tables: they are too large, all together too, or there is no table."""
+        """The changes of a write that are stored in tables: they are too large, alone or together, or there is no table yet."""
         large, total = [], 0
         for size, key in sorted([(delta.new.size, key) for key, delta in deltas.items()]):
             total += size
@@ -52,13 +52,13 @@ class InlineBounds:
         return large
 
     def is_full(self, view: View, deltas: Iterable[Delta]) -> bool:
-        """Whether what stands in commits is too much for one entry, with these changes."""
+        """Whether the inline rows, with these changes, are too large for one entry."""
         held = sum(state.inline.size for state in view.snapshot.tables.values())
         return held + sum(delta.new.size for delta in deltas) > self.entry_bytes
 
     def fits(self, state: TableState, delta: Delta, commits: int = 1) -> bool:
-        """Whether a change goes on top of what stands in commits already. An entry of several `commits` may hold as much for each
-        of them, up to a point: so many commits pay for it together."""
+        """Whether a change fits on top of the existing inline rows. An entry of several `commits` may have more rows, up to
+        MAX_SHARES times as many, since the commits share its cost."""
         held = state.inline.row_count + state.inline.masked_count
         rows = self.rows * min(commits, MAX_SHARES)
         return held + len(delta.superseded) <= rows and state.inline.size + delta.new.size <= self.bytes
@@ -73,12 +73,12 @@ def _bounds(text: str | None) -> InlineBounds:
     if text is None:
         return InlineBounds()
     if not (text.isascii() and text.isdigit()):
-        raise UsageError(f"{ENVIRONMENT} is '{text}', which is no number of rows", hint="0 to 10000")
+        raise UsageError(f"{ENVIRONMENT} must be a number of rows, got '{text}'", hint="0 to 10000")
     return InlineBounds(rows=min(int(text), 10_000))
 
 
 def folded(repository: Repository, key: str, schema: str, state: TableState) -> tuple[TableState, Staged]:
-    """The state with everything in a stored version; and what was staged for it."""
+    """The state with all inline rows in a stored version, and what was staged for it."""
     table = opened(repository, key, schema, state)
     _, staged = repository.tables.settle(table, fold=True)
     assert staged is not None, "there is something to fold"
@@ -101,9 +101,8 @@ def inlined(
     commits: int = 1,
     crowded: bool = False,
 ) -> tuple[TableChange, list[Staged]]:
-    """The change of a table that has the delta's rows in the commit; with a fold before it, if there is too much already.
-    `room_for`: what comes next to the same table in the same entry, this delta included, by so many `commits`. `crowded`: the
-    entry is full."""
+    """The change of a table with the delta's rows inline, after a fold if there are too many already. `room_for` is everything
+    that the entry adds to the table, this delta included, with `commits` commits. `crowded` says that the entry is full."""
     repository, state, folds = view.repository, before, list[Staged]()
     if state.inline and (crowded or not within.fits(state, room_for or delta, commits)):
         state, staged = folded(repository, delta.key, view.snapshot.schema, state)
@@ -114,7 +113,7 @@ def inlined(
 
 
 def with_delta(view: View, delta: Delta, state: TableState, superseded: Mapping[str, int]) -> TableState:
-    """The state after a change. `superseded`: where the rows are that it replaces or removes."""
+    """The state after a change. `superseded` has the addresses of the rows that it replaces or removes."""
     gone = {id: address for id, address in superseded.items() if id in delta.superseded}
     masked = [address for address in gone.values() if fragment_of_address(address) != INLINE_FRAGMENT]
     change = inline_change(view.layout(delta.key), delta.new.values, tuple(delta.removed), masked)
@@ -133,7 +132,7 @@ def with_rows(view: View, delta: Delta, state: TableState) -> TableState:
 def fold_largest(
     view: View, changes: Mapping[str, TableState | None], within: InlineBounds
 ) -> list[tuple[TableChange, Staged]]:
-    """Folds of other tables, the largest first, as long as all that stands in commits is too much for an entry."""
+    """Folds of other tables, the largest first, until the inline rows of all tables fit in an entry."""
     tables = {**view.snapshot.tables, **changes}
     excess = sum(state.inline.size for state in tables.values() if state is not None) - within.entry_bytes
     if excess <= 0:

@@ -1,10 +1,9 @@
-"""Members of a group staged at once: checked together, and for each table one run of versions, one for each member.
+"""Stages members of a group together: they are checked together, and each table gets a run of versions, one for each member.
 
-Each commit stays readable by itself, so each has its own version of every table it changed; but they are made side by
-side on the same base. It is done for members that only add rows. If all their rows together keep every rule, so does
-each member on top of those before it: no rule that more rows could mend is involved, no two members write the same entity,
-and none relies on a node that another one writes. When that does not work out, nobody is staged here, and each member by itself finds out who is in the
-wrong.
+Each commit stays readable by itself, so each has its own version of every table it changed; but all are made together on the same
+base. This is done for members that only add rows. If all their rows together obey every rule, so does each member on top of those
+before it: no rule that more rows could satisfy is involved, no two members write the same entity, and none relies on a node that
+another one writes. If the check fails, nothing is staged here, and each member is checked by itself to find the one at fault.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from omnigraph.write.proposal import Proposal
 from omnigraph.write.staging import folds, rows_to_write, side_by_side, table_change
 
 MAX_ROWS = 1_000
-"""A member with more rows is staged by itself: the rows of a run are written a second time, as one fragment."""
+"""A member with more rows is staged by itself, because the rows of a run are written a second time, as one fragment."""
 
 EntityId = tuple[str, str]
 """(table key, entity id)"""
@@ -34,7 +33,7 @@ Changes = tuple[list[TableChange], list[Staged]]
 
 
 class JointStage:
-    """For one publish of one group: called with each head that is tried."""
+    """Stages one group for one publish; called with each head that is tried."""
 
     def __init__(self, repository: Repository, proposals: Sequence[Proposal]) -> None:
         self._repository = repository
@@ -54,7 +53,7 @@ class JointStage:
                     return {index: self._planned(plans[index], *staged[index]) for index in members}
             except OmnigraphError:
                 return {}
-            # Who replaces rows goes by itself; without it the others may break a rule that they keep together.
+            # A member that replaces rows is staged by itself; the others are checked again without it.
             members = {index: member for index, member in members.items() if not _replaces(member, replaced)}
         return {}
 
@@ -62,7 +61,7 @@ class JointStage:
         return plan.staged(tuple(changes), self._repository.tables.unsynced(versions) if versions else ())
 
     def _inline(self, view: View, deltas: Mapping[str, Delta], members: Members) -> dict[int, Changes]:
-        """The same where each member's rows stand in its commit: the first of a table makes room for all of them."""
+        """Like `_stage`, for inline rows: the first change of a table makes room for all of them."""
         within = bounds()
         crowded = within.is_full(view, deltas.values())
         result: dict[int, Changes] = {}
@@ -92,8 +91,8 @@ class JointStage:
         return result
 
     def _apart(self, indexes: Iterable[int]) -> Members:
-        """Members that only add, in order, none of which writes an entity that another one writes, or needs a node that another
-        one writes: either all of them small, or none."""
+        """Members that only add rows, in order, none of which writes an entity that another one writes, or needs a node that
+        another one writes: either all with inline rows, or all with written fragments."""
         inline = [index for index in indexes if not self._proposals[index].fragments]
         if len(inline) > 1:
             indexes = inline
@@ -114,7 +113,7 @@ class JointStage:
         return chosen
 
     def _stage(self, view: View, deltas: Mapping[str, Delta], members: Members) -> dict[int, Changes]:
-        """Each member's changes; a table's versions in the order of the members."""
+        """The changes of each member; the versions of a table are in the order of the members."""
         tables = self._repository.tables
         if not [member for member in members.values() if member.fragments]:
             return self._inline(view, deltas, members)
@@ -141,7 +140,7 @@ class JointStage:
 
 
 def _joined(members: Collection[Proposal]) -> dict[str, Delta]:
-    """What the members add, as if one of them did it all."""
+    """What the members add, as one change per table."""
     by_key: dict[str, list[Delta]] = {}
     for member in members:
         for key, delta in member.deltas.items():

@@ -1,4 +1,4 @@
-"""The rows a statement's `where` selects: committed ones that the transaction has not hidden, and pending ones."""
+"""The rows that the `where` of a statement selects: committed ones that the transaction has not hidden, and pending ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Matcher:
         self.arguments = Arguments(parameters, now)
 
     def value(self, expression: Expression, row: Row | None = None) -> object:
-        """The value of an assignment that looks at no row but the one that was matched for it."""
+        """The value of an assignment that depends on no row but the one matched by an insert."""
         if row is not None and isinstance(expression, PropertyRef):
             return row[expression.column]
         if is_known(expression):
@@ -39,7 +39,7 @@ class Matcher:
         return Interpreter(self.arguments, 1, _no_columns).evaluate(expression)[0].as_py()
 
     def assigned(self, key: str, values: Sequence[tuple[str, Expression]], rows: Sequence[Row]) -> list[Row]:
-        """What an update gives each row; an assignment may look at the row as it was."""
+        """The new values of each row of an update; an assignment may use the old values."""
         known: Row = {name: self.value(expression) for name, expression in values if is_known(expression)}
         others = [(name, expression) for name, expression in values if name not in known]
         if not others:
@@ -63,7 +63,7 @@ class Matcher:
         return committed, self._satisfying(own.table, predicate.conjuncts)
 
     def _committed(self, key: str, table: Table, predicate: Predicate) -> list[Row]:
-        """By a key, where the condition fixes one; else what a filter leaves of the table."""
+        """The committed rows: looked up by a key if the condition fixes one, otherwise found by a filter."""
         named = [name for name in (*KEY_COLUMNS, *self._key(key)) if name in predicate.fixed]
         if not named:
             return self._satisfying(table.read(None, predicate.filter), predicate.remaining)
@@ -72,7 +72,7 @@ class Matcher:
         return self._satisfying(rows, predicate.apart_from(name).conditions)
 
     def _key(self, key: str) -> tuple[str, ...]:
-        """The property that is the key of a node by itself."""
+        """The property that alone is the key of a node, if there is one."""
         entity = self.view.entity(key)
         return entity.key if isinstance(entity, NodeType) and len(entity.key) == 1 else ()
 

@@ -1,4 +1,4 @@
-"""Running a mutation's statements in a transaction, in order; each sees the effects of those before it."""
+"""Runs the statements of a mutation in a transaction, in order; each sees the effects of those before it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from omnigraph.write.matching import Matcher, Row
 from omnigraph.write.transaction import WriteTransaction
 
 Reading = Callable[[View, ReadPlan, Arguments], Sequence[Row]]
-"""Runs the read that the `match` of an insert is: its rows, by column."""
+"""Runs the `match` of an insert; returns its rows, by column."""
 
 
 def run_mutation(
     transaction: WriteTransaction, plan: MutationPlan, parameters: Mapping[str, object], reading: Reading
 ) -> None:
-    """`parameters` are bound values. Nothing is published: the transaction decides when."""
+    """Run all statements. `parameters` are bound values. Nothing is published yet."""
     matcher = transaction.matcher(parameters)
     catalog = transaction.view.catalog
     for statement in plan.statements:
@@ -37,7 +37,7 @@ def run_mutation(
                 _insert(transaction, statement, matcher)
             case InsertMatches(insert, rows):
                 transaction.relies_on(rows.reads)
-                # All of them come before the first insert: an insert does not match what it inserts.
+                # All rows are matched before the first insert: an insert does not match what it inserts.
                 for row in reading(transaction.preview(), rows, matcher.arguments):
                     _insert(transaction, insert, matcher, row)
             case UpdateNodes(name, values, where):
@@ -49,7 +49,7 @@ def run_mutation(
 
 
 def adds_only(plan: MutationPlan) -> bool:
-    """Whether the mutation looks at no row of the branch."""
+    """Whether the mutation reads no row of the branch."""
     return all(isinstance(statement, InsertNode | InsertEdge) for statement in plan.statements)
 
 

@@ -1,4 +1,4 @@
-"""A transaction's own changes to one table, before they are staged: rows by id, and what they replace or remove."""
+"""The changes of a transaction to one table, before they are staged: rows by id, and what they replace or remove."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Row = dict[str, Any]
 
 @dataclass
 class Pending:
-    """Mutable, and only ever seen by its transaction.
+    """Mutable, and used by its transaction only.
 
-    What is known of the branch's own row of an id: it is in `committed` when it was read and is replaced or removed here;
-    an id in `fresh` was made here and has none; one in `strict` must have none; for any other id in `rows` (upserts) it does
-    not matter. `removed` are ids in `committed` whose row goes.
+    What is known about the branch's row of an id: it is in `committed` if it was read and is replaced or removed here; an id in
+    `fresh` was generated here and has no such row; an id in `strict` must not have one; for any other id in `rows` (upserts) it
+    does not matter. `removed` are ids in `committed` whose row is removed.
     """
 
     entity: EntityType
@@ -39,7 +39,7 @@ class Pending:
     affected: dict[str, int] = field(default_factory=lambda: {"inserted": 0, "updated": 0, "deleted": 0})
 
     def insert(self, row: Row, *, fresh: bool, strict: bool) -> None:
-        """`strict`: the caller has seen that the transaction has no such row."""
+        """Add a row. If `strict`, the caller has checked that the transaction has no row with this id."""
         id = row["id"]
         if fresh:
             self.fresh.add(id)
@@ -52,8 +52,8 @@ class Pending:
             self._note_unembedded(vector.name, id, row[vector.name] is None)
 
     def update(self, old: Row, new: Row, *, assigned: Collection[str], is_pending: bool) -> None:
-        """A pending row is replaced in place; a committed one becomes a change that depends on its exact state. Another text
-        without its vector makes the vector anew."""
+        """A pending row is replaced in place; a committed one becomes a change that depends on its exact state. If a text changes
+        without its vector, the vector is computed again."""
         self.affected["updated"] += 1
         for vector in self.entity.embedded:
             if vector.name in assigned:
@@ -73,7 +73,7 @@ class Pending:
         ids.add(id) if is_missing else ids.discard(id)
 
     def fill(self, filling: Callable[[], Filling]) -> None:
-        """Make the vectors that are missing, of all rows together."""
+        """Compute the missing vectors, for all rows together."""
         for vector in text_vectors(self.entity) if any(self.unembedded.values()) else ():
             ids = self.unembedded.pop(vector.property, set())
             rows = [row for id, row in self.rows.items() if id in ids and is_text(row[vector.source])]
@@ -83,11 +83,11 @@ class Pending:
                     row[vector.property] = numbers
 
     def uncertain(self, ids: Iterable[str]) -> list[str]:
-        """Pending rows of these ids that may have a row on the branch which nobody has read."""
+        """Those of these ids whose pending row may have a row on the branch that was not read."""
         return [id for id in ids if id in self.rows and id not in self.fresh and id not in self.committed]
 
     def delete(self, id: str, committed: Row | None) -> None:
-        """`committed`: the branch's row, when it has one that was not known here before."""
+        """Delete a row. `committed` is the branch's row, if there is one that was not known here before."""
         self.affected["deleted"] += 1
         self.rows.pop(id, None)
         self.fresh.discard(id)
@@ -99,7 +99,7 @@ class Pending:
             self.changed_strictly = True
 
     def hides(self) -> set[str]:
-        """Ids whose committed row is not visible in this transaction."""
+        """The ids whose committed row is not visible in this transaction."""
         return self.removed | self.rows.keys()
 
     def counts(self) -> TypeCounts:

@@ -1,6 +1,6 @@
-"""A write that is checked and whose rows are written, before any version of a table holds them.
+"""A write whose rows are checked and written, but not yet part of any version of a table.
 
-Which version its rows go on is decided when its turn to publish comes: by then the branch may have moved.
+The version that they are added to is chosen when it is published: by then the branch may have moved.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from omnigraph.write.staging import Fragments, check_again, stage_versions, writ
 
 @dataclass(frozen=True)
 class Proposal:
-    """`deltas` were checked against `view`, where they supersede the rows at `addresses`. Without addresses they were not checked
-    yet: those of a small write are checked once, on the head that it is put on.
+    """`deltas` were checked against `view`, where they supersede the rows at `addresses`. Without addresses they are not checked
+    yet: a small write is checked once, on the head that it is published on.
 
-    `plan` is the write as far as it is known: each table's state is still the one before it. The write follows from all rows of
-    the tables in `relied_on`, so it ends with a conflict when one of them moved.
+    `plan` is the write as far as it is known: the state of each table is still the one before it. The write depends on all rows
+    of the tables in `relied_on`, so it ends with a conflict if one of them has changed.
     """
 
     view: View
@@ -33,7 +33,7 @@ class Proposal:
     relied_on: frozenset[str] = frozenset()
 
     def staged_on(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
-        """The plan with its versions made on a snapshot. What was checked is checked again only where it moved."""
+        """The plan with its versions staged on a snapshot. Checks are repeated only if something that they depend on has changed."""
         if self.relied_on:
             self._check_relied_on(snapshot)
         known = self.view.snapshot
@@ -51,7 +51,7 @@ class Proposal:
         return self._staged(plan, view, addresses)
 
     def check(self) -> None:
-        """Raises what is wrong with the write as it was made, on the state that it was made on."""
+        """Raises what is wrong with the write on the state that it was made on."""
         if self.addresses is None:
             check_deltas(self.view, self.deltas)
 
@@ -65,7 +65,7 @@ class Proposal:
                 raise ExpectedVersionMismatch(key, *(side.generation if side else 0 for side in (known, now)))
 
     def _staged_under(self, view: View, plan: PublishPlan) -> PublishPlan:
-        """The write as one of another schema: its rows checked by all rules of that, and rewritten."""
+        """The write under another schema: its rows are checked against all of its rules, and rewritten."""
         repository, snapshot = view.repository, view.snapshot
         if plan.schema != snapshot.schema:
             plan = Carrying(repository, plan, snapshot).plan(plan)
@@ -91,12 +91,12 @@ class Proposal:
         checked = self.view.snapshot
         return any(checked.table(key) != snapshot.table(key) for key in (*self.deltas, *self.plan.reads))
 
-    # ------------------------------------------------------------ what it has to do with its neighbours
+    # ------------------------------------------------------------ relations to other writes of a group
 
     @property
     def only_adds(self) -> bool:
-        """No row of the branch goes, as far as is known, and no rule asks for a least number of rows: adding more rows never mends
-        it. Nor does it follow from rows that others may add."""
+        """Whether it supersedes no row of the branch, as far as is known, involves no rule that requires a minimum of rows, which
+        more rows could satisfy, and does not depend on rows that others may add."""
         known = self.addresses or {}
         if self.relied_on or [key for key, delta in self.deltas.items() if delta.removed or known.get(key)]:
             return False
@@ -104,7 +104,7 @@ class Proposal:
 
     @property
     def is_written(self) -> bool:
-        """Whether all its rows are written as fragments: none of them stand in the commit."""
+        """Whether all its rows are written as fragments, and none is inline."""
         return self.fragments.keys() >= self.deltas.keys()
 
     @property
@@ -123,14 +123,14 @@ def propose(
     once: WriteKey | None = None,
     relied_on: frozenset[str] = frozenset(),
 ) -> Proposal:
-    """The write of deltas on the view of an entry's head. What is large is checked, and its rows written, before anybody waits
-    for it."""
+    """The write of deltas on the view of an entry's head. A large write is checked, and its rows are written, before it enters
+    the queue."""
     history, snapshot = view.repository.history, view.snapshot
     since = history.clock()
     large = bounds().too_large(deltas, view)
     addresses = check_deltas(view, deltas) if large else None
     fragments = written_rows(view, large)
-    # What is checked on the head that it is put on relies on nothing that may have moved since.
+    # A small write is checked on the head that it is published on, so nothing can change after the check.
     reads = check_plan(view, deltas).reads if large else ()
     states = {key: snapshot.table(key) for key in (*deltas, *reads)}
     plan = PublishPlan(

@@ -1,7 +1,7 @@
-"""From a plan to its commit: attempt after attempt, each on the newest head, until the plan is in or refused.
+"""Publishes plans: attempt after attempt, each on the newest head, until a plan is published or refused.
 
-Several plans of one branch may share an entry. Each is put on top of the one before it, and gets its own commit or its own
-error; a plan that is refused for what a neighbour does is tried again when that neighbour does not get in.
+Several plans of one branch may share an entry. Each is added on top of the one before it, and gets its own commit or its own
+error; a plan that is refused because of another one is tried again if that one is not published.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from omnigraph.errors import Contention, Damaged, OmnigraphError, StagedTooLongA
 from omnigraph.history import Attempt, Commit, History, PublishPlan, Snapshot
 
 MAX_ATTEMPTS = 256
-"""An attempt costs little: who is slow beside writers that never pause wins one of many."""
+"""An attempt costs little, and among writers that never pause, a slow one succeeds in one of many."""
 INITIAL_BACKOFF_S = 0.002
 MAX_BACKOFF_S = 0.1
 
 Outcome = Commit | OmnigraphError
 
 Rebase = Callable[[PublishPlan, Snapshot], PublishPlan]
-"""Check a plan against a newer snapshot and put its rows on it; raise a Conflict or InputError when it no longer fits."""
+"""Check a plan against a newer snapshot and add its rows to it; raise a Conflict or InputError if it no longer fits."""
 
 StageTogether = Callable[[Snapshot, Mapping[int, PublishPlan]], Mapping[int, PublishPlan]]
-"""Put several plans on a snapshot at once, each on top of the one before it in the order of the answer. A plan that is left
-out goes on by itself, after them: leaving one out is always right."""
+"""Stage several plans on a snapshot together, each on top of the one before it, in the order of the result. A plan that is left
+out is staged by itself after them: leaving one out is always correct."""
 
 
 class Submission(NamedTuple):
-    """A plan handed in to be published, and how to put it on another snapshot (None: it cannot be).
+    """A plan to be published, and how to rebase it on another snapshot (None: it cannot be rebased).
 
-    Not `staged`: its tables have no new versions yet, and `rebase` makes them on whatever snapshot is the newest. `is_small`: that
-    costs next to nothing, so nothing is staged before an attempt, and what one has staged is not kept for the next one. `is_new`:
-    nobody has tried to publish it.
+    If it is not `staged`, its tables have no new versions yet, and `rebase` makes them on the newest snapshot. If it `is_small`,
+    that costs next to nothing, so nothing is staged before an attempt, and what an attempt has staged is not kept for the next
+    one. If it `is_new`, publishing it was never attempted.
     """
 
     plan: PublishPlan
@@ -54,7 +54,7 @@ class Submission(NamedTuple):
 
 
 def publish(history: History, plan: PublishPlan, rebase: Rebase | None = None) -> Commit:
-    """One plan, one commit; or the error that says why not."""
+    """Publish one plan as one commit, or raise the error that says why not."""
     (outcome,) = publish_group(history, [Submission(plan, rebase)])
     if isinstance(outcome, OmnigraphError):
         raise outcome
@@ -64,12 +64,14 @@ def publish(history: History, plan: PublishPlan, rebase: Rebase | None = None) -
 def publish_group(
     history: History, submissions: Sequence[Submission], *, stage_together: StageTogether | None = None
 ) -> list[Outcome]:
-    """Several plans of one branch as one entry: the outcome of each. `stage_together` stages those that it can at once.
+    """Publish several plans of one branch as one entry; returns the outcome of each. `stage_together` stages those that it can
+    together.
 
-    The first attempt goes by the cached head: a create at a position that is taken says so, and nothing is lost.
+    The first attempt uses the cached head: if its position is taken, the create fails, and nothing is lost.
     """
     if len(submissions) > 1 and any(submission.plan.merged or submission.plan.opening for submission in submissions):
-        # A merge stands alone in its entry: what it reaches must not be ascribed to its neighbours. So does who opens a branch.
+        # A merge has an entry to itself, because what it reaches must not be ascribed to other commits. So has a plan that
+        # creates a branch.
         return [outcome for submission in submissions for outcome in publish_group(history, [submission])]
     branch = submissions[0].plan.branch
     now, publisher = history.clock(), history.publisher
@@ -88,7 +90,7 @@ def publish_group(
             attempt = Attempt(publisher, branch, head, submissions[0].plan.opening)
             outcomes = _put_on(attempt, group, stage_together)
             failures = [outcome for outcome in outcomes.values() if isinstance(outcome, OmnigraphError)]
-            # A prepared plan that is gone may have been published since the head was read, and discarded after that.
+            # A missing prepared plan may have been published and removed since the head was read.
             may_be_published = not is_gone and any(isinstance(failure, StagedTooLongAgo) for failure in failures)
             if failures and (not head.confirmed or may_be_published):
                 is_gone = is_gone or may_be_published
@@ -99,7 +101,7 @@ def publish_group(
             try:
                 commits = attempt.publish()
             except (StorageError, Damaged) as error:
-                # A file that was staged and cannot be made durable may have been taken by cleanup.
+                # If a staged file cannot be made durable, cleanup may have removed it.
                 times = [submission.plan.staged_since for submission in group]
                 history.retention.explain(error, branch, min(time for time in times if time is not None))
                 raise
@@ -108,21 +110,21 @@ def publish_group(
             return [_final(outcomes.get(index), submission, published) for index, submission in enumerate(group)]
         publisher.crowded(branch)
         if number == 0 or has_turn:
-            # Who came first is known by now, and may well be the newest.
+            # The failed create has cached the entry that won, which may well be the newest.
             head = publisher.likely_head(branch, [submission.plan for submission in group])
         else:
             history.sleep(history.jitter() * min(MAX_BACKOFF_S, INITIAL_BACKOFF_S * 2**number))
             head = publisher.newest_head(branch)
     contention = Contention(
         f"branch '{branch}' moved {MAX_ATTEMPTS} times while this write was published",
-        hint="retry; many writers are at work",
+        hint="retry; many processes are writing to this branch",
     )
     return [contention for _ in submissions]
 
 
 def _put_on(attempt: Attempt, group: list[Submission], stage_together: StageTogether | None) -> dict[int, Outcome]:
-    """Add every plan that fits, and keep it in the group as it is staged now. The outcomes of the others, by index: the commit
-    that a plan has already, or why it does not fit."""
+    """Add every plan that fits to the attempt, and keep it in the group as it is staged now. Returns the outcomes of the others,
+    by index: the commit that a plan has already, or why it does not fit."""
     outcomes: dict[int, Outcome] = {}
     able: dict[int, PublishPlan] = {}
     names: set[str] = set()
@@ -151,7 +153,7 @@ def _put_on(attempt: Attempt, group: list[Submission], stage_together: StageToge
     for index in (*together, *others):
         submission = group[index]
         try:
-            # A neighbour that was added by now may have the same key.
+            # A plan that was added before it may have the same key.
             if submission.plan.once is not None and (commit := attempt.repeated(submission.plan)) is not None:
                 outcomes[index] = commit
                 continue
@@ -170,6 +172,6 @@ def _put_on(attempt: Attempt, group: list[Submission], stage_together: StageToge
 
 
 def _final(outcome: Outcome | None, submission: Submission, published: Mapping[str, Commit]) -> Outcome:
-    """A commit of the entry that was created as it stands there, whoever created it."""
+    """The outcome of a submission: a commit of the created entry is returned as it is stored there."""
     commit_id = outcome.id if isinstance(outcome, Commit) else submission.plan.commit_id
     return published[commit_id] if outcome is None else published.get(commit_id, outcome)

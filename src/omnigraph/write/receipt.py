@@ -1,4 +1,4 @@
-"""What a write tells its caller."""
+"""What a write returns to its caller."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TypeCounts:
 
 @dataclass(frozen=True)
 class Receipt:
-    """The exact commit a write published (None: it changed nothing, so nothing was published) and what it changed.
+    """The exact commit that a write published (None if it changed nothing) and what it changed.
 
     `types` maps table keys ("node:Person") to counts. `affected_nodes` and `affected_edges` count matched entities,
     cascaded edges included.
@@ -41,9 +41,9 @@ class Receipt:
     types: Mapping[str, TypeCounts]
     actor: str | None = None
     query_name: str | None = None
-    """The mutation's name in its text; None for a transaction of several statements."""
+    """The name of the mutation; None for a transaction."""
     repeated: bool = False
-    """The branch had a commit under the write key already: `commit` is that one, and nothing was changed."""
+    """Whether the branch had a commit under the write key already: then `commit` is that one, and nothing was changed."""
 
     @property
     def affected_nodes(self) -> int:
@@ -52,7 +52,7 @@ class Receipt:
 
     @property
     def affected_edges(self) -> int:
-        """Edges inserted, updated or deleted, those that went with their nodes included."""
+        """Edges inserted, updated or deleted, including those deleted with their nodes."""
         return sum(counts.total for key, counts in self.types.items() if key.startswith("edge:"))
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""From deltas to versions of tables: rows written as fragments, fragments put on the tables of a snapshot."""
+"""Staging: writes the rows of deltas as fragments, and adds fragments to the tables of a snapshot as new versions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Fragments = Mapping[str, tuple[str, ...]]
-"""Per table key: the written fragments."""
+"""The written fragments, by table key."""
 
 Result = TypeVar("Result")
 
@@ -28,13 +28,13 @@ MAX_FRAGMENTS_AFTER_LOST_RACE = 48
 
 
 def write_rows(view: View, deltas: Deltas) -> Fragments:
-    """The rows of large changes as fragments of their tables, side by side; no version holds them yet. Rows of small changes
-    are not written: they stand in their commit."""
+    """Write the rows of large changes as fragments of their tables, concurrently; they are not part of any version yet. Rows of
+    small changes are not written: they will be inline."""
     return written_rows(view, bounds().too_large(deltas, view))
 
 
 def written_rows(view: View, large: Sequence[Delta]) -> Fragments:
-    """The rows of these changes as fragments."""
+    """Write the rows of these changes as fragments."""
     reach(Failpoint.TXN_BEFORE_STAGE)
     written = side_by_side(lambda delta: write_now(view, delta), large)
     reach(Failpoint.TXN_AFTER_STAGE)
@@ -42,14 +42,14 @@ def written_rows(view: View, large: Sequence[Delta]) -> Fragments:
 
 
 def write_now(view: View, delta: Delta) -> tuple[str, ...]:
-    """The rows of one delta as fragments of its table."""
+    """Write the rows of one delta as fragments of its table."""
     if not len(delta.new):
         return ()
     return view.repository.tables.write_fragments(view.table_or_new(delta.key), rows_to_write(view, delta))
 
 
 def rows_to_write(view: View, delta: Delta) -> pa.Table:
-    """The delta's rows as the table holds them: by now nothing required is missing."""
+    """The delta's rows with the schema of the table: they were checked, so no required value is missing."""
     import pyarrow as pa
 
     return pa.Table.from_arrays(delta.rows.columns, schema=view.schema(delta.key))
@@ -58,7 +58,7 @@ def rows_to_write(view: View, delta: Delta) -> pa.Table:
 def stage_versions(
     view: View, deltas: Deltas, addresses: Addresses, fragments: Fragments, *, after_lost_race: bool = False
 ) -> list[tuple[TableChange, list[Staged]]]:
-    """One state a table, on top of the view's: small changes as they are, others as a version with the fragments that were
+    """A new state for each table, on top of the view's: small changes are inline, others a version with the fragments that were
     written before. Nothing is durable yet."""
     within = bounds()
     crowded = within.is_full(view, [delta for delta in deltas.values() if delta.key not in fragments])
@@ -83,7 +83,7 @@ def stage_versions(
 
 
 def side_by_side(work: Callable[[Delta], Result], items: Sequence[Delta]) -> list[Result]:
-    """The work for each table, at the same time when there are several."""
+    """The result of the work for each table, concurrently if there are several."""
     if len(items) < 2:
         return [work(item) for item in items]
     with ThreadPoolExecutor(max_workers=STAGING_THREADS) as pool:
@@ -91,7 +91,8 @@ def side_by_side(work: Callable[[Delta], Result], items: Sequence[Delta]) -> lis
 
 
 def folds(base: Table, after_lost_race: bool) -> bool:
-    """Who lost a race is in a hurry; but where every write loses one, somebody has to fold."""
+    """Whether to fold small fragments. After a lost race, folding waits for another write; but not if there are too many
+    fragments."""
     return not after_lost_race or len(base.fragments) > MAX_FRAGMENTS_AFTER_LOST_RACE
 
 
@@ -103,8 +104,8 @@ def table_change(delta: Delta, before: TableState | None, staged: Staged) -> Tab
 
 
 def check_again(view: View, pinned: View, deltas: Deltas, *, own_rows: bool = False) -> Addresses:
-    """The rules against a newer view, and where the rows are now that the deltas supersede. `own_rows`: also those that look
-    at the new rows alone, because the rules are others, or nobody has looked yet."""
+    """Check the rules against a newer view; returns the current addresses of the rows that the deltas supersede. With `own_rows`,
+    also check the new rows alone, because the rules have changed or they were not checked yet."""
     try:
         return check_deltas(view, deltas, again=not own_rows)
     except InputError as error:
@@ -112,7 +113,7 @@ def check_again(view: View, pinned: View, deltas: Deltas, *, own_rows: bool = Fa
 
 
 def _lost_to(pinned: View, deltas: Deltas, view: View, error: InputError) -> Exception:
-    """A removal that met a new edge lost a race; everything else says what is wrong with the data now."""
+    """A conflict, if the write removes nodes that a new edge needs: it lost a race. Otherwise the error itself."""
     removing = [delta for delta in deltas.values() if delta.removed]
     if not removing or not isinstance(error, EndpointMissing):
         return error

@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 
 class WriteTransaction:
-    """Pins the branch's head when it is made, or the state it is made `at`. Not for sharing between threads.
+    """Pins the branch's head when it begins, or the state `at`. Must not be shared between threads.
 
-    A head that this process has seen lately is taken as it is, without asking: whoever only adds learns from the create whether
-    it was the newest. The first read of the branch makes sure of it (`confirm`), and so does every refusal: it was when this
-    process has created the next entry, or there is none.
+    A head that this process has seen recently is used without a request: for a write that only adds rows, creating the next entry
+    shows whether it was the newest. The first read of the branch makes sure of it (`confirm`), and so does every refusal. It was
+    the newest if this process has created the next entry, or if there is none.
 
     Errors before the publish leave nothing behind but staged files that no commit names.
     """
@@ -79,9 +79,9 @@ class WriteTransaction:
         return dt.datetime.now(dt.UTC).replace(tzinfo=None)
 
     def confirm(self) -> bool:
-        """Make sure that the pinned head is the branch's newest, or pin that one. Whether another one is pinned now.
+        """Make sure that the pinned head is the branch's newest, or pin the newest; returns whether the pinned head has changed.
 
-        ExpectedVersionMismatch when the schema has changed and there are rows of the old one.
+        ExpectedVersionMismatch if the schema has changed and there are pending rows of the old one.
         """
         if self._is_confirmed or self.repository.history.chain.has_created(self.branch, self.entry.position + 1):
             return False
@@ -100,7 +100,7 @@ class WriteTransaction:
     # ------------------------------------------------------------ statements
 
     def insert(self, type_name: str, values: Mapping[str, object] | None = None, /, **more: object) -> str:
-        """A new node or edge; its id. KeyConflict at commit if the id exists. Edges take `from_` and `to` (node ids)."""
+        """Insert a node or edge; returns its id. KeyConflict at commit if the id exists. Edges take `from_` and `to` (node ids)."""
         return self._insert(type_name, {**(values or {}), **more}, strict=True)
 
     def upsert(self, type_name: str, values: Mapping[str, object] | None = None, /, **more: object) -> str:
@@ -114,14 +114,14 @@ class WriteTransaction:
         *,
         upsert: bool = False,
     ) -> int:
-        """Many rows of one type, from dicts or Arrow; how many."""
+        """Insert many rows of one type, from dicts or Arrow; returns how many."""
         count = 0
         for count, record in enumerate(records(rows), 1):  # noqa: B007  # the last count is the result
             self._insert(type_name, record, strict=not upsert)
         return count
 
     def update(self, type_name: str, id: str, values: Mapping[str, object] | None = None, /, **more: object) -> bool:
-        """Set properties of one node; False when there is no such node."""
+        """Set properties of one node; False if there is no such node."""
         node = self._entity(type_name, NodeType)
         row, is_pending = self._find(node, id)
         if row is None:
@@ -130,7 +130,7 @@ class WriteTransaction:
         return True
 
     def delete(self, type_name: str, id: str) -> bool:
-        """Remove one node with its edges, or one edge; False when there is none."""
+        """Delete one node with its edges, or one edge; False if there is none."""
         entity = self._entity(type_name, NodeType, EdgeType)
         row, is_pending = self._find(entity, id)
         if row is None:
@@ -173,7 +173,7 @@ class WriteTransaction:
         self.pending(node).update(row, new, assigned=values.keys(), is_pending=is_pending)
 
     def apply_delete(self, entity: EntityType, committed: list[Row], own: list[Row]) -> None:
-        """Remove rows of the branch and rows of this transaction; with a node, every edge at it."""
+        """Delete rows of the branch and rows of this transaction; a node is deleted with its edges."""
         self.confirm()
         pending = self.pending(entity)
         beneath = self._beneath(entity, [row["id"] for row in own])
@@ -185,9 +185,10 @@ class WriteTransaction:
             self._cascade(entity, [row["id"] for row in (*committed, *own)])
 
     def _beneath(self, entity: EntityType, ids: list[str]) -> dict[str, Row]:
-        """The branch's rows under pending rows that are about to go and were written without looking.
+        """The branch's rows with the ids of pending rows that are about to be deleted and were written without reading the
+        branch.
 
-        A strict insert that is taken back is refused all the same if there was such a row.
+        KeyConflict if one of these was a strict insert, even though it is deleted again.
         """
         pending = self.pending(entity)
         table = self.view.table(entity.table_key)
@@ -200,7 +201,7 @@ class WriteTransaction:
         return committed
 
     def _cascade(self, node: NodeType, ids: list[str]) -> None:
-        """Remove every edge at these nodes, committed and pending."""
+        """Delete every edge at these nodes, committed and pending."""
         gone = set(ids)
         for edge in self.view.catalog.edges_of(node.name) if ids else ():
             ends = [end for end, type in (("src", edge.source), ("dst", edge.target)) if type == node.name]
@@ -273,7 +274,7 @@ class WriteTransaction:
         return entity
 
     def relies_on(self, tables: Iterable[str]) -> None:
-        """What is written follows from all rows of these tables: it is right only as long as they do not change."""
+        """Declare that the write depends on all rows of these tables: it is valid only as long as they do not change."""
         self._relied_on.update(tables)
 
     def matcher(self, parameters: Mapping[str, object]) -> Matcher:
@@ -286,31 +287,31 @@ class WriteTransaction:
     # ------------------------------------------------------------ reading and publishing
 
     def preview(self) -> View:
-        """The graph as this transaction sees it: its changes in states of tables that no commit names."""
+        """The graph as this transaction sees it: its changes are in states of tables that no commit names."""
         self.confirm()
         deltas = self.deltas(self.view.schema)
         if not deltas:
             return self.view
         addresses = superseded_addresses(self.view, deltas)
         fragments = write_rows(self.view, deltas)
-        # Nobody else will ever read these versions: they need not be durable.
+        # These versions need not be durable: only this transaction reads them.
         staged = stage_versions(self.view, deltas, addresses, fragments)
         tables = dict(self.view.snapshot.tables)
         tables.update({change.key: change.state for change, _ in staged if change.state is not None})
         return self.repository.view(replace(self.view.snapshot, tables=tables))
 
     def deltas(self, schema_of: Callable[[str], pa.Schema]) -> dict[str, Delta]:
-        """What it did to each table, as rows of these schemas, with the vectors of their texts."""
+        """The changes to each table, as rows of these schemas, with the vectors of their texts."""
         for pending in self._pending.values():
             pending.fill(self.repository.filling)
         deltas = {key: pending.delta(schema_of(key)) for key, pending in self._pending.items()}
         return {key: delta for key, delta in deltas.items() if not delta.is_empty}
 
     def commit(self, once: WriteKey | None = None, *, keeps_nothing: bool = True) -> Receipt:
-        """Check everything, stage, publish. Called once; a transaction that changed nothing publishes nothing.
+        """Check everything, stage and publish. Called once; a transaction that changed nothing publishes nothing.
 
-        Under a write key it publishes a commit unless the branch has one under that key; if it `keeps_nothing`, also when
-        nothing changed.
+        Under a write key it publishes a commit unless the branch has one under that key; with `keeps_nothing`, even if nothing
+        changed.
         """
         if self._finished:
             raise UsageError("this transaction has ended", hint="begin another one")
@@ -332,7 +333,7 @@ class WriteTransaction:
             try:
                 commit = self.committer.publish(proposal)
             except (ExpectedVersionMismatch, PreconditionFailed, BranchReplaced):
-                proposal.check()  # What is wrong in itself would be refused again, so that is what the caller has to know.
+                proposal.check()  # A write that is wrong in itself would be refused again: that error is more useful.
                 raise
             if commit.id != proposal.plan.commit_id:
                 return self._repeated(commit)
@@ -357,7 +358,7 @@ class WriteTransaction:
         return self._receipt
 
     def check_precondition(self) -> None:
-        """PreconditionFailed when the branch was not at the expected commit as the transaction began."""
+        """PreconditionFailed if the branch was not at the expected commit when the transaction began."""
         if self.if_commit is not None and self.view.snapshot.commit.id != self.if_commit:
             self.confirm()
         head = self.view.snapshot.commit.id
@@ -366,7 +367,7 @@ class WriteTransaction:
 
 
 def records(rows: Any) -> Iterator[Mapping[str, object]]:
-    """The rows of dicts or Arrow; UsageError for anything else."""
+    """Rows from dicts or Arrow; UsageError for anything else."""
     if hasattr(rows, "to_pylist"):
         yield from rows.to_pylist()
         return
