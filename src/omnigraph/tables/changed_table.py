@@ -174,7 +174,7 @@ class ChangedTable(Table):
         return self.stored.stored_column(name)
 
     def stored_filter(self, filter: str | None) -> str | None:
-        raise AssertionError("a filter of stored columns is asked of the stored table")
+        raise AssertionError("only the stored table has filters on stored columns")
 
     def count(self, filter: str) -> int:
         count = self.stored.count(filter)

@@ -132,8 +132,8 @@ class Picture:
         chosen = format or FORMATS.get(str(target).rpartition(".")[2].lower())
         if chosen is None:
             raise UsageError(
-                f"'{target}' does not say its format",
-                hint=f"a name that ends with {', '.join(f'.{ending}' for ending in FORMATS)}",
+                f"the format of '{target}' is not known",
+                hint=f"use a name that ends with {', '.join(f'.{ending}' for ending in FORMATS)}",
             )
         data = self.to_png() if chosen == "png" else self.to_text(chosen).encode()
         with outputs([target], {}, replace=force) as (file,), file.open() as out:

@@ -1,4 +1,5 @@
-"""Search functions row by row, authoritative for every engine. An index only saves work; it never changes a result."""
+"""Search functions row by row, authoritative for every engine. An index only saves work, except that a
+vector index may miss rows (`candidates`)."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ def _function(
 def vector_query(query: object) -> list[float]:
     if isinstance(query, list):
         return [float(number) for number in query]
-    raise UsageError("nearest was given null", hint="say what to look for")
+    raise UsageError("nearest was given null", hint="pass a vector or a text to look for")
 
 
 def text_query(query: object) -> str:

@@ -25,7 +25,7 @@ def _vector(view: View, query: TextQuery, arguments: Arguments) -> list[float]:
     text = arguments.value(query.text)
     if not is_text(text):
         reason = "null" if text is None else "a text without words"
-        raise UsageError(f"nearest was given {reason}", hint="say what to look for")
+        raise UsageError(f"nearest was given {reason}", hint="pass a text to look for")
     text_vector = TextVector(query.owner, query.property, "", query.dimension, query.model)
     (vector,) = view.repository.filling().embedded(text_vector, [str(text)], "query", arguments.deadline).tolist()
     return list(vector)
