@@ -17,6 +17,7 @@ from omnigraph.history import History
 from omnigraph.history.chain import key_of
 from omnigraph.history.encoding import decode_entry, encode_entry
 from omnigraph.history.envelope import seal, unseal
+from omnigraph.history.log import SEGMENTS_PER_LEVEL
 
 NEWER = "rows-in-steps"
 HEAD = key_of("main", 3)
@@ -126,6 +127,18 @@ def test_a_segment_keeps_members_that_are_not_known() -> None:
     graph = graph.again()
     graph.commits(2)
     assert graph.head().segments[0].extra == {"bloom": "0101"}
+
+
+def test_records_beside_members_that_are_not_known_are_rolled_up() -> None:
+    graph = SmallGraph(max_tail=1)
+    graph.commits(2)
+    assert len(graph.head().segments) < SEGMENTS_PER_LEVEL
+    for segment in graph.head().segments:
+        changed(graph, segment.key, lambda value: value.update(zones=[["a", 1]]))
+    graph = graph.again()
+    graph.commits(SEGMENTS_PER_LEVEL * SEGMENTS_PER_LEVEL)
+    log = [commit.ref.seq for commit in graph.again().history.log.walk(graph.head())]
+    assert log == [*reversed(range(3 + SEGMENTS_PER_LEVEL * SEGMENTS_PER_LEVEL))]
 
 
 # ---------------------------------------------------------------- records

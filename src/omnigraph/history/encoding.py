@@ -13,7 +13,7 @@ from typing import Any
 
 from omnigraph.cached import cached_property
 from omnigraph.features import BASE, FENCES, INLINE_ROWS
-from omnigraph.history.envelope import read_as, seal_text, unseal, unseal_text
+from omnigraph.history.envelope import TRAILER_BYTES, read_as, seal_text, unseal
 from omnigraph.history.values import (
     Ancestry,
     Commit,
@@ -42,6 +42,7 @@ _SEGMENT = frozenset({"id", "level", "seqs", "ids", "times"})
 _KEY_OBJECT = frozenset({"id", "seq", "at"})
 USUAL_KIND = "mutation"
 _RECORD_TEXT = "_record_text"
+_SEGMENT_OBJECT = {"features", "records", "checksum"}
 _SEGMENT_START = f'{{"features":{stored_text([BASE])},"records":['
 
 
@@ -100,11 +101,12 @@ def encode_records(commits: Sequence[Commit], older: Sequence[str] = ()) -> byte
 
 
 def records_text(data: bytes, key: str, affected: str | None = None) -> str:
-    """The records of a segment as they stand in it."""
-    text = unseal_text(key, data, affected)
-    if text.startswith(_SEGMENT_START):
-        return text[len(_SEGMENT_START) : -1]
-    return Tail(decode_records(data, key, affected)).text  # Something is said there that this version does not write.
+    """The records of a segment as JSON, taken over as they are unless another version wrote the segment."""
+    value = unseal(key, data, affected)
+    start = _SEGMENT_START.encode()
+    if value.keys() == _SEGMENT_OBJECT and data.startswith(start):
+        return data[len(start) : -TRAILER_BYTES - len("]")].decode()
+    return Tail(read_as(key, lambda: _commits(value["records"]), affected)).text
 
 
 def decode_records(data: bytes, key: str, affected: str | None = None) -> list[Commit]:

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 CHECKSUM_DIGITS = 16
 _BEFORE, _AFTER = b',"checksum":"', b'"}'
-_TRAILER_BYTES = len(_BEFORE) + CHECKSUM_DIGITS + len(_AFTER)
+TRAILER_BYTES = len(_BEFORE) + CHECKSUM_DIGITS + len(_AFTER)
 
 
 def seal(value: Mapping[str, Any], features: Sequence[str] = ()) -> bytes:
@@ -44,16 +44,12 @@ def unseal(key: str, data: bytes, affected: str | None = None) -> dict[str, Any]
 
     `affected` says what cannot be read without it.
     """
-    _check(key, data, affected)
+    body, trailer = data[:-TRAILER_BYTES], data[-TRAILER_BYTES:]
+    if trailer != _BEFORE + _checksum(body) + _AFTER:
+        raise Damaged(key, "its checksum does not match its content", affected=affected)
     value: dict[str, Any] = read_as(key, lambda: _object(data), affected)
     check_readable(value["features"], key)
     return value
-
-
-def unseal_text(key: str, data: bytes, affected: str | None = None) -> str:
-    """The text of the object without its end: up to the bracket that closes its last member. Damaged when these are not its bytes."""
-    _check(key, data, affected)
-    return read_as(key, data[:-_TRAILER_BYTES].decode, affected)
 
 
 def read_as(key: str, decode: Callable[[], T], affected: str | None = None) -> T:
@@ -78,11 +74,6 @@ def _object(data: bytes) -> dict[str, Any]:
     if not isinstance(value, dict) or not isinstance(value["features"], list):
         raise ValueError("not an object with a list of features")
     return value
-
-
-def _check(key: str, data: bytes, affected: str | None) -> None:
-    if data[-_TRAILER_BYTES:] != _BEFORE + _checksum(data[:-_TRAILER_BYTES]) + _AFTER:
-        raise Damaged(key, "its checksum does not match its content", affected=affected)
 
 
 def _checksum(body: bytes) -> bytes:
