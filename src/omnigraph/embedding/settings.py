@@ -107,7 +107,7 @@ class EmbeddingSettings:
         return dimension in WORDLLAMA_DIMENSIONS and find_spec("wordllama") is not None
 
     def embedder(self, model: str | None) -> Embedder:
-        """For a property whose `@embed` names this model. Raises EmbeddingRefused if another one is set up."""
+        """The embedder of a property whose `@embed` names this model. Raises EmbeddingRefused if another one is set up."""
         return _embedder(self, model)
 
     def _provider(self, declared: str | None) -> Provider:

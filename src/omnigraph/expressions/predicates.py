@@ -60,7 +60,7 @@ class Predicate:
         return fixed
 
     def apart_from(self, column: str) -> Predicate:
-        """Without the conditions that `fixed[column]` expresses."""
+        """This predicate without the conditions that `fixed[column]` expresses."""
         fixing = ((conjunct, self._fixing(conjunct)) for conjunct in self.conjuncts)
         return Predicate(
             tuple(conjunct for conjunct, fixed in fixing if fixed is None or fixed[0] != column), self.arguments

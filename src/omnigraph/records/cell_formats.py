@@ -106,7 +106,7 @@ def parsed(column: pa.ChunkedArray | pa.Array, format: str) -> pa.ChunkedArray |
 
 
 def _plain(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    """Without leading zeros, in lower case."""
+    """The cells in lower case, their numbers without leading zeros."""
     import pyarrow.compute as pc
 
     return pc.utf8_lower(pc.replace_substring_regex(column, pattern=r"\b0+([0-9])", replacement=r"\1"))

@@ -32,7 +32,7 @@ _INSTANT = rf"{_DAY}[T ](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{{1,6}})?Z?"
 
 
 def plain_pattern(entity: EntityType, member: str, *, dates_as_text: bool, allows_null: bool) -> str:
-    """For whole lines with their newline, as bytes."""
+    """The pattern of whole lines with their newline, as bytes."""
     ends = ""
     if isinstance(entity, EdgeType):
         source, target = (rf',\s*"{word}":\s*{_NAME}' for word in ("from", "to"))
@@ -47,7 +47,7 @@ def plain_pattern(entity: EntityType, member: str, *, dates_as_text: bool, allow
 
 
 def plain_cell(type: PropertyType) -> str | None:
-    """For cells of text that hold a value of the type; None if a pattern is not enough."""
+    """The pattern of cells of text that hold a value of the type; None if a pattern is not enough."""
     if type.is_list or type.dimension is not None or type.scalar in (Scalar.STRING, Scalar.BLOB):
         return None
     return f"^(?:{_scalar(type, dates_as_text=True)})$".replace('"', "")

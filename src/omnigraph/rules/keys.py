@@ -81,7 +81,7 @@ class KeyCheck(EntityCheck):
 
 
 def _may_have_duplicates(rows: pa.Table) -> bool:
-    """For many rows, the query itself is the fastest way to find out."""
+    """Whether ids may repeat. Many rows are left to the query, which is faster."""
     return rows.num_rows > MAX_ROWS_ON_ONE_CORE or bool(len(rows.column("id").unique()) < rows.num_rows)
 
 

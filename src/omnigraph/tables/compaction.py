@@ -157,7 +157,7 @@ def rewritten(
 
 
 def _highest_fragment_id(table: Table) -> int:
-    """Of the table's fragments, and of those that an index still refers to."""
+    """Among the table's fragments and those that an index still refers to."""
     live = [fragment.id for fragment in table.fragments]
     indexed: list[int] = [
         fragment

@@ -63,7 +63,7 @@ class Rewrite:
 
 
 class LostRows:
-    """For one rewrite, on any head. `staged` is the base with the new fragments, and with their indexes if there are any."""
+    """The lost rows of one rewrite, on any head. `staged` is the base with the new fragments, and with their indexes if there are any."""
 
     def __init__(self, rewrite: Rewrite, staged: Table) -> None:
         self._base = rewrite.base

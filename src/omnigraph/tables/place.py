@@ -43,5 +43,5 @@ def _reopened(
 
 @lru_cache(maxsize=4)
 def tables_at(root: str, options: tuple[tuple[str, str], ...]) -> Tables:
-    """For the tasks of a worker: opened once, however many tasks there are."""
+    """The tables at a root, for the tasks of a worker: opened once, however many tasks there are."""
     return Tables(root, storage_options=dict(options))

@@ -93,7 +93,7 @@ class InlineChange:
         return {id: repr((self.columns, row)) for id, row in zip(self.ids, self.rows, strict=True)}
 
     def text(self, columns_before: tuple[str, ...] = (), *, removed: bool = True) -> str:
-        """As JSON, following a change that has these columns."""
+        """The change as JSON, following one that has these columns."""
         members = []
         if self.rows:
             if self.columns != columns_before:
