@@ -1,4 +1,4 @@
-"""Who made a commit and why: the texts that callers give, checked where they enter."""
+"""Actor and message of a commit: texts that callers pass, checked where they enter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MAX_MESSAGE_BYTES = 64 * 1024
 
 
 def check_attribution(actor: object, message: object = None) -> None:
-    """UsageError unless a commit record can hold these: text that has UTF-8, of bounded length; None is fine."""
+    """UsageError unless these fit in a commit record: text of bounded length that can be encoded in UTF-8, or None."""
     if actor is not None:
         text = _text("actor", actor)
         if not 0 < len(text) <= MAX_ACTOR_LENGTH:

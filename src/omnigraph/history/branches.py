@@ -1,4 +1,4 @@
-"""Branches: making, listing and deleting them. Each is one entry in the branch's own chain."""
+"""Branches: creating, listing and deleting them. Creating or deleting one adds an entry to its chain."""
 
 from __future__ import annotations
 
@@ -45,10 +45,11 @@ class Branches:
         self.new_id = new_id
 
     def create(self, name: str, source: Entry) -> Entry:
-        """A branch at the last commit of `source`. Costs two looks and one create, and two more looks when that is not a head.
+        """Create a branch at the last commit of `source`. Takes two reads and one create, and two more reads if that is not a
+        head.
 
-        HistoryGap when cleanup removes the commit at the same time, StagedTooLongAgo when it may have removed what was stored
-        for the branch before: there is no branch then.
+        HistoryGap if cleanup removes the commit at the same time, StagedTooLongAgo if it may have removed what was stored for the
+        branch before: then there is no branch.
         """
         prepared_at = self.chain.clock()
         protected = self.protection(source)
@@ -59,8 +60,8 @@ class Branches:
         return entry
 
     def protection(self, source: Entry) -> frozenset[str] | None:
-        """What keeps the state of an entry: None when it is a head, which cleanup does not touch for a while; otherwise the ids
-        of the tags that keep it from being removed by a cleanup, which is below the watermark of its branch."""
+        """What keeps the state of an entry: None if it is a head, which cleanup does not touch for a while; otherwise, if it is
+        below the watermark of its branch, the ids of the tags that keep it."""
         cached = self.chain.cached_head(source.branch)
         if cached is not None and cached[0].head.commit == source.head.commit:
             return None
@@ -69,8 +70,8 @@ class Branches:
         return frozenset(self.tags.ids_naming(source.head.commit.ref))
 
     def check_protected(self, source: Entry, before: frozenset[str]) -> None:
-        """After something was made that protects an entry's state: HistoryGap when a cleanup that has not seen it may take the
-        state. A tag that was there before, and still is, has kept it all the time."""
+        """Called after something was created that protects the state of an entry: HistoryGap if a cleanup that has not seen it
+        may remove the state. A tag that existed before, and still does, has kept it all the time."""
         commit = source.head.commit.ref
         if before and before & set(self.tags.ids_naming(commit)):
             return
@@ -78,13 +79,13 @@ class Branches:
         self.retention.check_kept(at, "no branch can start from it")
 
     def open(self, opening: Entry, *, prepared_at: float) -> Entry:
-        """Make a branch with an entry that was made for it, at this time or later. AlreadyExists when it came too late,
-        StagedTooLongAgo when a cleanup may have taken what was stored for it: there is no branch then."""
+        """Create a branch with an entry that was made for it at `prepared_at` or later. AlreadyExists if another process was
+        first, StagedTooLongAgo if a cleanup may have removed what was stored for it: then there is no branch."""
         self.tags.check_no_tag(opening.branch)
         self.retention.check_cutoff(opening.branch, prepared_at)
         reach(Failpoint.BRANCH_BEFORE_CREATE)
         if self.chain.append(opening, prepared_at=prepared_at) is None:
-            raise AlreadyExists(f"branch '{opening.branch}' was made by somebody else meanwhile")
+            raise AlreadyExists(f"branch '{opening.branch}' was created by another process meanwhile")
         reach(Failpoint.BRANCH_AFTER_CREATE)
         # A cleanup that began before the create has not seen the branch.
         with self._taken_back(opening.branch):
@@ -93,7 +94,7 @@ class Branches:
 
     @contextlib.contextmanager
     def _taken_back(self, name: str) -> Iterator[None]:
-        """A branch that was just made, and that a cleanup has taken something from, is deleted again."""
+        """Within the block, a new branch is deleted again if a cleanup has removed what it needs."""
         try:
             yield
         except (HistoryGap, StagedTooLongAgo):
@@ -101,10 +102,10 @@ class Branches:
             raise
 
     def opening(self, name: str, source: Entry, entry_id: str) -> Entry:
-        """The entry that would make a branch now, at the last commit of `source`. AlreadyExists when there is the branch."""
+        """The entry that would create a branch now, at the last commit of `source`. AlreadyExists if there is one."""
         check_branch_name(name)
         if name == MAIN:
-            raise UsageError("main cannot be made: every graph has it")
+            raise UsageError("main cannot be created: every graph has it")
         newest = self.chain.newest(name)
         if newest is not None and newest.alive:
             raise AlreadyExists(f"branch '{name}' exists already", hint="choose another name or delete it first")
@@ -131,9 +132,9 @@ class Branches:
     def delete(self, name: str, *, at: Commit | None = None, force: bool = False) -> None:
         """Close the branch's incarnation. With `at`, only while its head is that commit (BranchReplaced otherwise).
 
-        BranchNotMerged, unless `force`, when commits would be left that no other living branch or tag reaches. Two branches
-        that are deleted at the same time may each have been counted on for the other; nothing is lost then: until cleanup
-        takes them, the commits of a deleted branch are found by their ids.
+        BranchNotMerged, unless `force`, if commits would be left that no other living branch or tag reaches. If two branches are
+        deleted at the same time, each may be counted as reaching the commits of the other. Nothing is lost then: until cleanup
+        removes them, the commits of a deleted branch are found by their ids.
         """
         if name == MAIN:
             raise UsageError("main cannot be deleted")
@@ -160,10 +161,10 @@ class Branches:
             prepared_at = self.chain.clock()
             incarnation, head = head.incarnation, self.chain.head(name)
             if head.incarnation != incarnation:
-                raise BranchNotFound(f"branch '{name}' was deleted by somebody else, and created again")
+                raise BranchNotFound(f"branch '{name}' was deleted by another process, and created again")
 
     def _reached_by_others(self, name: str) -> Iterator[dict[str, int]]:
-        """What each other living branch reaches, main first, and then what each tag does."""
+        """What each other living branch reaches, main first, and then what each tag reaches."""
         for other in sorted(self.chain.branches(), key=lambda other: (other != MAIN, other)):
             head = None if other == name else self.chain.newest(other)
             if head is not None and head.alive:

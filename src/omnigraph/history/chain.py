@@ -1,7 +1,7 @@
-"""The chain of one branch: immutable entries, the newest found with one listing, the next one won by one create.
+"""The chain of one branch: immutable entries, of which a listing finds the newest and a create adds the next one.
 
-Nothing but `append` makes anything visible. An entry that exists never changes and, until retention sweeps it, never
-vanishes; so a cached head needs one probe (is there a next entry?) to be known current.
+Only `append` makes anything visible. An entry never changes and, until cleanup removes it, never vanishes; so one probe (is there
+a next entry?) shows whether a cached head is current.
 """
 
 from __future__ import annotations
@@ -35,24 +35,25 @@ POSITION_DIGITS = 12
 MAX_POSITION: int = 10**POSITION_DIGITS - 1
 MAX_NAME_LENGTH = 200
 MAX_QUOTED_LENGTH = 240
-"""As a name of a folder or file, percent-encoded: file systems take 255 bytes."""
+"""The maximum length of a percent-encoded name of a folder or file: file systems allow 255 bytes."""
 WATERMARKS = "retention"
 _RESERVED = '~^:?*[\\@"'
 COMMIT_ID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 COMMIT_ID_PREFIX = re.compile(r"0[0-9A-HJKMNP-TV-Z]{3,24}")
-"""The beginning of a commit id, as users may write it: ids begin with their time, and that with 0 for a thousand years."""
+"""The beginning of a commit id, as users may write it: ids begin with their time, which begins with 0 for a thousand years."""
 MAX_PROBES = 3
-"""Entries followed one by one from a cached head before a listing finds the newest at once."""
+"""How many entries are followed one by one from a cached head before a listing is used."""
 CREATE_ATTEMPTS = 5
 MAX_CREATED_KNOWN = 4_096
 
 PROBE_WINDOW_S = 600.0
-"""A cached head seen current within this time may be trusted to a probe, and a publish prepared within it needs no second
-look at the watermark: retention never sweeps an entry younger than SWEEP_AGE_S, many times as long."""
+"""A head that was current within this time needs only a probe, and a publish that was prepared within it need not check the
+watermark afterwards: cleanup never removes an entry that was superseded less than `retention.GRACE_S` ago, which is several times
+as long."""
 
 
 def check_branch_name(name: str) -> str:
-    """The name if it can be one: no spaces or control characters, nothing a revision expression needs."""
+    """The name, if it is valid: no spaces or control characters, and nothing with a meaning in revisions."""
     bad = not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME_LENGTH or name[0] in "/-." or name[-1] in "/."
     bad = bad or "//" in name or ".." in name or any(c.isspace() or not c.isprintable() or c in _RESERVED for c in name)
     if bad or len(quote(name, safe="")) > MAX_QUOTED_LENGTH:
@@ -70,17 +71,17 @@ def check_branch_name(name: str) -> str:
 
 @lru_cache(maxsize=1_024)
 def folder_of(branch: str) -> str:
-    """UsageError for what cannot be a name: an empty one would be the folder of all branches."""
+    """The folder of a branch. UsageError for an invalid name: an empty one would be the folder of all branches."""
     return f"branches/{quote(check_branch_name(branch), safe='')}"
 
 
 def key_of(branch: str, position: int) -> str:
-    """Newest first: the first key of a listing is the head."""
+    """The key of an entry. Keys sort newest first, so the first one of a listing is the head."""
     return f"{folder_of(branch)}/{MAX_POSITION - position:0{POSITION_DIGITS}d}.json"
 
 
 def position_of(key: str) -> int:
-    """Of an entry or watermark. Damaged when the key is neither's: something else lies in the folder."""
+    """The position of an entry or watermark. Damaged if the key is neither: then the folder has a foreign file."""
     digits = key.rsplit("/", 1)[1].removesuffix(".json")
     if not (len(digits) == POSITION_DIGITS and digits.isascii() and digits.isdigit()):
         raise Damaged(key, "no file of a graph has this name", hint="move it out of the graph's folder")
@@ -88,61 +89,61 @@ def position_of(key: str) -> int:
 
 
 class Chain:
-    """All branches' chains of one graph. Thread-safe; caches the last known head of each branch."""
+    """The chains of all branches of one graph. Thread-safe; caches the last known head of each branch."""
 
     def __init__(
         self, store: Store, log: Log, *, clock: Callable[[], float], begin: Callable[[], object] = lambda: None
     ) -> None:
-        """`begin` makes the first entry of main, which whoever created the graph may have failed to make."""
+        """`begin` creates the first entry of main, if the process that created the graph died before it did."""
         self.store = store
         self.log = log
         self.clock = clock
         self._begin = begin
         self._heads: dict[str, tuple[Entry, float]] = {}
         self._created: OrderedDict[tuple[str, int], None] = OrderedDict()
-        """Places of the entries that were created here last."""
+        """Branch and position of the entries that were created here last."""
         self._lock = threading.Lock()
         self._on_newer: list[Callable[[], None]] = []
 
     def on_newer(self, call: Callable[[], None]) -> None:
-        """Call this whenever a newer entry of some branch becomes known here, by a write or by a look."""
+        """Register a callback for newer entries of any branch that become known here, by a write or a read."""
         self._on_newer.append(call)
 
     # ------------------------------------------------------------ reading
 
     def head(self, branch: str) -> Entry:
-        """The newest entry: one request when the cached head is still current, two from nothing. BranchNotFound if dead."""
+        """The newest entry: one request if the cached head is still current, two without a cache. BranchNotFound if the branch is
+        deleted."""
         entry = self.newest(branch)
         if entry is None or not entry.alive:
             raise BranchNotFound(f"branch '{branch}' does not exist", hint="see 'omnigraph branch list'")
         return entry
 
     def newest(self, branch: str) -> Entry | None:
-        """Like `head`, but a deleted branch gives its closing entry, and an unknown one None."""
+        """Like `head`, but the closing entry of a deleted branch, and None for an unknown one."""
         while True:
             started = self.clock()
             entry = self._followed(branch, started) or self._listed(branch)
             if entry is None and branch == MAIN:
                 self._begin()
                 entry = self._listed(branch)
-            # During a stall this long a sweep may have passed between two requests: what was read across it is not known
-            # to be the head.
+            # If this took so long, a cleanup may have run between two requests, and what was read may not be the head.
             if self.clock() - started < PROBE_WINDOW_S:
                 return None if entry is None else self._remember(entry, started)
 
     def cached_head(self, branch: str) -> tuple[Entry, float] | None:
-        """The last known newest entry and when it was known to be that, without a request; it may be old by now."""
+        """The last known newest entry and when it was current, without a request; it may be outdated."""
         with self._lock:
             cached = self._heads.get(branch)
         return None if cached is None or self.clock() - cached[1] >= PROBE_WINDOW_S else cached
 
     def has_created(self, branch: str, position: int) -> bool:
-        """Whether the entry at this place was created here, lately: the one before it was the newest until then."""
+        """Whether the entry at this position was created here recently: then the one before it was the newest until then."""
         with self._lock:
             return (branch, position) in self._created
 
     def read(self, branch: str, position: int) -> Entry:
-        """The entry at a position where one was: HistoryGap when it was swept, Damaged when it is lost."""
+        """The entry at a position that was used: HistoryGap if cleanup removed it, Damaged if it is lost."""
         entry = self.find(branch, position)
         if entry is not None:
             return entry
@@ -158,7 +159,7 @@ class Chain:
         raise swept(branch, f"entry {position} of branch '{branch}'", floor)
 
     def find(self, branch: str, position: int) -> Entry | None:
-        """The entry at a position; None when there is none yet, or no more."""
+        """The entry at a position; None if there is none yet, or none any more."""
         key = key_of(branch, position)
         data = self.store.find(key)
         if data is None:
@@ -170,16 +171,16 @@ class Chain:
         return entry
 
     def branches(self) -> list[str]:
-        """Every name that ever had a chain, deleted ones included, sorted; main, too, if it has none yet."""
+        """Every name that ever had a chain, including deleted branches, sorted; always including main."""
         return sorted({MAIN, *(unquote(name) for name in self.store.list_folders("branches"))})
 
     def floor(self, branch: str) -> int:
-        """The watermark: the lowest position retention still keeps on a branch."""
+        """The watermark: the position of a branch from which on cleanup keeps all entries."""
         newest = self.store.list(watermark_folder(branch), limit=1)
         return position_of(newest[0].key) if newest else 0
 
     def _followed(self, branch: str, now: float) -> Entry | None:
-        """The newest entry, found by probing from a cached head; None when there is none or too many have come since."""
+        """The newest entry, found by probing from a cached head; None if there is none, or if too many entries were added since."""
         with self._lock:
             cached = self._heads.get(branch)
         if cached is None or now - cached[1] >= PROBE_WINDOW_S:
@@ -196,8 +197,8 @@ class Chain:
         return None
 
     def _last_there(self, branch: str, position: int) -> int:
-        """The last position from this one on that has an entry, where a look at names is cheap: in steps that double, then by
-        halving. Nothing that follows a head seen lately is swept."""
+        """The last position with an entry, from this one on, if probing is cheap: by doubling steps, then by bisection. Nothing
+        after a recently seen head is removed by cleanup."""
         step = 1
         while self.store.has(key_of(branch, position + step)):
             position, step = position + step, step * 2
@@ -212,7 +213,7 @@ class Chain:
             entry = self.find(branch, position_of(newest[0].key))
             if entry is not None:
                 return entry
-            # Swept between the two requests, so it was no longer the newest.
+            # Cleanup removed it between the two requests, so it was no longer the newest.
         return None
 
     def _remember(self, entry: Entry, seen_at: float) -> Entry:
@@ -228,11 +229,11 @@ class Chain:
     # ------------------------------------------------------------ writing
 
     def append(self, entry: Entry, *, prepared_at: float, sync_first: Sequence[str] = ()) -> Entry | None:
-        """Create the entry at its position, and give it as it stands in the chain. None: it is not there and cannot get there.
+        """Create the entry at its position, and return it as it is in the chain. None if it is not there and cannot get there.
 
-        `prepared_at` is when the entry before it was last known to be the head. OutcomeUnknown only if the store stays
-        silent: an answer that got lost is looked up, and a request that may still arrive is repeated at the same
-        position, where it can win at most once. `sync_first` are local files that must be durable before the entry may be seen.
+        `prepared_at` is when the entry before it was last known to be the head. OutcomeUnknown only if the store does not answer:
+        after a lost answer the position is read, and a request that may still arrive is repeated at the same position, where it
+        can win only once. `sync_first` are local files that must be durable before the entry is visible.
         """
         check_writable(entry.write_features, f"branch '{entry.branch}'")
         held = self._create(entry, prepared_at, sync_first)
@@ -248,9 +249,9 @@ class Chain:
         return self._remember(held, prepared_at)
 
     def _create(self, entry: Entry, prepared_at: float, sync_first: Sequence[str]) -> Entry | None:
-        """Put the entry at its position. None when another one holds it, which is remembered: the next attempt starts from it.
+        """Create the entry at its position. None if another entry has it, which is cached: the next attempt starts from it.
 
-        An entry of the same id is ours. Its bytes need not be: two processes may publish the same prepared plan.
+        An entry with the same id is ours, although its bytes may differ: two processes may publish the same prepared plan.
         """
         key, data = key_of(entry.branch, entry.position), encode_entry(entry)
         silence = f"the store stopped answering while commit {entry.id} was published"
@@ -275,7 +276,7 @@ class Chain:
         raise OutcomeUnknown(silence, commit_id=entry.id)
 
     def _holder(self, entry: Entry) -> Entry | None:
-        """What stands at the position of an entry, after a create that may have put it there; None if nothing tells."""
+        """The entry at a position, after a create that may have succeeded; None if it cannot be read."""
         try:
             return self.find(entry.branch, entry.position)
         except Damaged as error:
@@ -284,27 +285,28 @@ class Chain:
             return None
 
     def _is_garbage(self, entry: Entry) -> bool:
-        """Whether a position that was swept was made anew with the entry. From the create on, no failure means that it is
-        not there."""
+        """Whether the entry was created at a position that cleanup had removed. After the create, an error does not mean that the
+        entry does not exist."""
         try:
             return self.floor(entry.branch) > entry.position and not self._was_in_chain(entry)
         except (StorageError, Damaged) as error:
             raise OutcomeUnknown(
-                f"commit {entry.id} was created, and whether it is in its branch could not be looked up: {error.message}",
+                f"commit {entry.id} was created, and whether it is in its branch could not be checked: {error.message}",
                 commit_id=entry.id,
             ) from error
 
     def _was_in_chain(self, entry: Entry) -> bool:
-        """Of an entry created at a position below the watermark: was it in the chain, and the sweep came later?
+        """Whether an entry that was created at a position below the watermark had been in the chain before the cleanup.
 
-        The watermark is raised before anything is swept, so reading it after our create shows every sweep that could
-        have freed this position for us. Whether we were in the chain before that sweep, the log tells; what is not in
-        it is garbage of our own making. So is what is in it elsewhere: somebody else has published the same prepared plan.
+        The watermark is raised before anything is removed, so reading it after our create shows every cleanup that could have
+        freed this position. The log shows whether the entry was in the chain before that; if it is not in the log, we have
+        created garbage. It is garbage too if the log has it at another position: another process has published the same prepared
+        plan.
         """
         newest = self._listed(entry.branch)
         if newest is None or newest.incarnation != entry.incarnation:
             raise OutcomeUnknown(
-                f"branch '{entry.branch}' was deleted and swept while commit {entry.id} was published",
+                f"branch '{entry.branch}' was deleted and cleaned up while commit {entry.id} was published",
                 commit_id=entry.id,
             )
         if entry.op == "create":
@@ -321,12 +323,13 @@ def watermark_folder(branch: str) -> str:
 
 
 def watermark_key(branch: str, floor: int) -> str:
-    """One object per watermark, highest first: raising it is a create, so no sweeper can lower another's."""
+    """The key of a watermark. Each one is a separate object, and the highest sorts first: raising it is a create, so that no
+    cleanup can lower another's."""
     return f"{watermark_folder(branch)}/{MAX_POSITION - floor:0{POSITION_DIGITS}d}.json"
 
 
 def swept(branch: str, what: str, floor: int) -> HistoryGap:
-    """Something on a branch that a cleanup has removed."""
+    """The error for something on a branch that cleanup has removed."""
     return HistoryGap(
         f"{what} was removed by cleanup, or not copied by a clone: branch '{branch}' has entries from {floor} on",
         branch=branch,
@@ -336,5 +339,5 @@ def swept(branch: str, what: str, floor: int) -> HistoryGap:
 
 
 def _commits_of(branch: str, position: int) -> str:
-    """What a lost entry takes with it."""
+    """What is affected by a lost entry."""
     return f"the commits of entry {position} of branch '{branch}' cannot be read, nor can what was merged from them"

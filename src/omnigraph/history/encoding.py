@@ -1,7 +1,7 @@
 """Entries and runs of commit records as bytes, and back. `docs/format.md` describes what is written here.
 
-Records stand in the order of their commits, and what follows from the record before is left out: the same incarnation, the
-next `seq`, the next `position`, that record as the parent. So most records of a long tail are an id and a time.
+Records are in the order of their commits, and members that follow from the previous record are left out: the same incarnation,
+the next `seq`, the next `position`, that record as the parent. So most records of a long tail are an id and a time.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def entry_to_json(entry: Entry) -> dict[str, Any]:
 
 
 def _entry_members(entry: Entry) -> str:
-    """The members of an entry as JSON. What the entry before had too is not encoded again: records of commits and states of
-    tables keep their texts."""
+    """The members of an entry as JSON. Commit records and states of tables keep their texts, so what the previous entry had is
+    not encoded again."""
     tables = [f"{stored_text(key)}:{state.text()}" for key, state in sorted(entry.before.tables.items())]
     members = [f'"write_features":{stored_text(entry.write_features)}'] if entry.write_features else []
     members += [
@@ -136,8 +136,8 @@ def _steps_text(entry: Entry) -> str:
 
 
 def _moved_text(before: TableState | None, state: TableState | None, is_mutation: bool) -> str:
-    """The state of a table after a step; only what the step adds, if the table still stands on the same version. Which ids went
-    is said by the mutation that removed them."""
+    """The state of a table after a step, or only what the step adds if the stored version is the same. Only the mutation that
+    removed rows lists their ids."""
     if state is None:
         return "null"
     is_told = bool(state.inline) and (is_mutation or not state.inline[-1].removed)
@@ -154,7 +154,7 @@ def _is_next(before: TableState, state: TableState) -> bool:
 
 
 class Tail(tuple[Commit, ...]):
-    """Records of commits in their order. What every entry wants to know of them is not made anew for each commit that follows."""
+    """Commit records in order. Keeps what every entry needs of them, so that it is not computed again for each commit."""
 
     @classmethod
     def of(cls, commits: Sequence[Commit]) -> Tail:
@@ -162,7 +162,7 @@ class Tail(tuple[Commit, ...]):
 
     @cached_property
     def text(self) -> str:
-        """The members of a list in JSON."""
+        """The records as members of a JSON list."""
         return ",".join(_record_texts(self, None))
 
     @cached_property
@@ -182,7 +182,7 @@ class Tail(tuple[Commit, ...]):
 
 
 def _attribution_size(commits: Iterable[Commit]) -> int:
-    # A record may hold anything JSON has: whoever wrote it, it must not stop the branch.
+    # A record may hold any JSON, whichever version wrote it: it must not block the branch.
     return sum([len(str(text)) for commit in commits for text in (commit.actor, commit.message) if text])
 
 
@@ -195,7 +195,8 @@ def _record_texts(commits: Iterable[Commit], before: CommitRef | None) -> list[s
 
 
 def _record_text(commit: Commit, before: CommitRef | None) -> str:
-    """A commit's record after another one. Every entry repeats the records of the last commits, so a commit keeps the text."""
+    """The record of a commit that follows another one. Cached on the commit, because every entry repeats the records of the last
+    commits."""
     known: tuple[CommitRef | None, str] | None = commit.__dict__.get(_RECORD_TEXT)
     if known is not None and (known[0] is before or known[0] == before):
         return known[1]

@@ -2,8 +2,8 @@
 
     {"features":["format-1"], ... ,"checksum":"0123456789abcdef"}
 
-The checksum is the beginning of the SHA-256 of all bytes before `,"checksum"`. This form outlives every feature: an object
-whose checksum fails is damaged, and one that needs an unknown feature is intact and newer.
+The checksum is the beginning of the SHA-256 of all bytes before `,"checksum"`. This form never changes: an object whose checksum
+fails is damaged, and one that needs an unknown feature is intact but newer.
 """
 
 from __future__ import annotations
@@ -26,23 +26,22 @@ TRAILER_BYTES = len(_BEFORE) + CHECKSUM_DIGITS + len(_AFTER)
 
 
 def seal(value: Mapping[str, Any], features: Sequence[str] = ()) -> bytes:
-    """The bytes of an object, which needs these features besides the base. Never fails on what `unseal` gave."""
+    """The bytes of an object, which needs these features in addition to the base. Never fails for what `unseal` returned."""
     return seal_text(stored_text({"features": [BASE, *features], **value}))
 
 
 def seal_text(text: str) -> bytes:
-    """The same of an object that is JSON already, its features included."""
+    """Like `seal`, for an object that is JSON text already, including its features."""
     try:
         body = text[:-1].encode()
-    except UnicodeEncodeError:  # Half of a surrogate pair has no UTF-8, but an escape.
+    except UnicodeEncodeError:  # Half of a surrogate pair cannot be encoded in UTF-8, but escaped.
         body = json.dumps(json.loads(text), separators=(",", ":"))[:-1].encode()
     return body + _BEFORE + _checksum(body) + _AFTER
 
 
 def unseal(key: str, data: bytes, affected: str | None = None) -> dict[str, Any]:
-    """The object that was stored under `key`. Damaged when these are not its bytes, UnsupportedFormat when it is newer.
-
-    `affected` says what cannot be read without it.
+    """The object that was stored under `key`. Damaged if these are not its bytes, UnsupportedFormat if it needs an unknown
+    feature. `affected` says what cannot be read without it.
     """
     body, trailer = data[:-TRAILER_BYTES], data[-TRAILER_BYTES:]
     if trailer != _BEFORE + _checksum(body) + _AFTER:
@@ -53,7 +52,7 @@ def unseal(key: str, data: bytes, affected: str | None = None) -> dict[str, Any]
 
 
 def read_as(key: str, decode: Callable[[], T], affected: str | None = None) -> T:
-    """What `decode` makes of an intact object; Damaged when a member is missing or is not what it should be."""
+    """The result of `decode` for an intact object; Damaged if a member is missing or invalid."""
     try:
         return decode()
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
@@ -62,7 +61,7 @@ def read_as(key: str, decode: Callable[[], T], affected: str | None = None) -> T
 
 
 def required(store: Store, key: str, affected: str) -> bytes:
-    """The bytes of an object that another one names: Damaged when it is missing."""
+    """The bytes of an object that another one names. Damaged if it is missing."""
     try:
         return store.get(key)
     except ObjectMissing as error:

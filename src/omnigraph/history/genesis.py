@@ -1,7 +1,7 @@
 """graph.json: a graph's identity, format and first commit. Written once by one create, never changed.
 
-It is the only commit point of `init`. The first entry of main is derived from it, so an init that died right after
-it loses nothing: whoever opens the graph next writes that entry.
+It is the only commit point of `init`. The first entry of main is derived from it, so an init that died right after it loses
+nothing: the next process that opens the graph writes that entry.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GRAPH_KEY = "graph.json"
 
 @dataclass(frozen=True)
 class Identity:
-    """`write_features` are required of whoever writes to the graph."""
+    """`write_features` are the features that a writer of the graph needs."""
 
     graph_id: str
     created_at: int
@@ -61,7 +61,7 @@ class Identity:
 def create_graph(
     store: Store, schema: str, *, new_id: Callable[[], str], clock_us: Callable[[], int], actor: str | None = None
 ) -> Identity:
-    """Make the graph. The schema object must be stored already. AlreadyExists if somebody else did."""
+    """Create the graph. The schema object must be stored already. AlreadyExists if there is a graph."""
     identity = Identity(new_id(), clock_us(), schema, new_id(), actor)
     reach(Failpoint.INIT_BEFORE_GRAPH_JSON)
     try:
@@ -70,7 +70,7 @@ def create_graph(
         try:
             existing = read_identity(store)
         except GraphNotFound:
-            raise error from None  # the answer was lost and nothing has arrived: the caller may simply try again
+            raise error from None  # the answer was lost and nothing was written: the caller may try again
         if existing != identity:
             raise AlreadyExists(
                 f"there is a graph at {store.uri} already", hint="open it, or choose another place"
@@ -81,7 +81,8 @@ def create_graph(
 
 
 def read_identity(store: Store) -> Identity:
-    """GraphNotFound when there is none; UnsupportedFormat when it needs features that this version does not have."""
+    """The identity of a graph. GraphNotFound if there is none; UnsupportedFormat if it needs features that this version does not
+    have."""
     affected = "the graph cannot be opened"
     try:
         value = unseal(GRAPH_KEY, store.get(GRAPH_KEY), affected)
@@ -93,7 +94,7 @@ def read_identity(store: Store) -> Identity:
 
 
 def ensure_first_entry(store: Store, identity: Identity) -> None:
-    """Write main's first entry unless it is there; the same bytes whoever does it, so a lost answer is simply asked again."""
+    """Write the first entry of main unless it exists. Its bytes are always the same, so a request can be repeated."""
     data = encode_entry(first_entry(identity))
     for attempt in range(CREATE_ATTEMPTS):
         try:

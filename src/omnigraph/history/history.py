@@ -1,4 +1,4 @@
-"""One graph's history, put together: every part over one store, one clock and one source of ids."""
+"""The history of one graph: all parts, with one store, one clock and one source of ids."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from omnigraph.storage import Store
 
 _DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 SEED_BYTES = 2_496
-"""As many as the generator has state."""
+"""The size of the generator's state."""
 _PAIRS = [first + second for first in _DIGITS for second in _DIGITS]
 
 
 class _Ulids:
-    """48 bits of milliseconds and 80 of chance as 26 digits of Crockford's base 32. Those of one process sort in the order in which
-    they were made: what a transaction inserts keeps its order."""
+    """ULIDs: 48 bits of milliseconds and 80 random bits as 26 digits of Crockford's base 32. Those of one process sort in the
+    order in which they were made, so what a transaction inserts keeps its order."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -42,7 +42,7 @@ class _Ulids:
         self._lock = threading.Lock()
 
     def new(self) -> str:
-        # To ask the system for chance every time would let another thread go first.
+        # Asking the system for random bits every time would release the GIL to another thread.
         number = time.time_ns() // 1_000_000 << 80 | self._chance.getrandbits(80)
         with self._lock:
             number = self._last = max(number, self._last + 1)
@@ -53,7 +53,7 @@ _ulids = _Ulids()
 
 
 def _begin_anew() -> None:
-    """In a process that was forked: it must not count on from where its parent is."""
+    """Seed again in a forked process, which must not continue the sequence of its parent."""
     global _ulids
     _ulids = _Ulids()
 
@@ -66,7 +66,7 @@ def new_ulid() -> str:
 
 
 class History:
-    """Open on an existing graph. Clock, sleep, jitter and ids are arguments so that a simulation can hold them."""
+    """The history of an existing graph. Clock, sleep, jitter and ids are arguments so that a simulation can control them."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class History:
         new_id: Callable[[], str] = new_ulid,
         clock: Callable[[], float] = time.time,
     ) -> History:
-        """A new graph with this schema and no rows."""
+        """Create a graph with this schema and no rows."""
         digest = SchemaTexts(store).put(schema)
         identity = genesis.create_graph(
             store, digest, new_id=new_id, clock_us=lambda: int(clock() * 1_000_000), actor=actor
@@ -132,6 +132,6 @@ class History:
 
     @classmethod
     def open(cls, store: Store) -> History:
-        """An existing graph; GraphNotFound or UnsupportedFormat otherwise. One request: whoever reads a head finds out whether it is
-        damaged, so that the graph can be opened to be verified and repaired."""
+        """Open an existing graph; otherwise GraphNotFound or UnsupportedFormat. One request: heads are not read, so that a
+        damaged graph can be opened to be verified and repaired."""
         return cls(store, genesis.read_identity(store))

@@ -1,9 +1,9 @@
 """Leases: how a long write keeps cleanup from what it has staged and from the commit it reads.
 
-A lease is one object that its holder writes again and again, for as long as it works. It says since when, by the store's clock,
-the holder has been staging: cleanup takes no unnamed file that is younger. A lease that was not renewed for GRACE_S is dead,
-and so, as far as anybody can tell, is its holder. A write that is over before the first renewal never writes one: nothing is
-taken that quickly.
+A lease is one object that its holder writes repeatedly, for as long as it works. It says since when, by the store's clock, the
+holder has been staging: cleanup does not remove unnamed files that are younger. A lease that was not renewed for GRACE_S is dead,
+and so, presumably, is its holder. A write that ends before the first renewal never writes a lease: nothing is removed that
+quickly.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RENEWAL_S = PROBE_WINDOW_S / 2
 
 @dataclass(frozen=True)
 class Lease:
-    """What a holder works on: `since` is by the store's clock."""
+    """A lease on a commit; `since` is by the store's clock."""
 
     id: str
     commit: CommitRef
@@ -44,17 +44,15 @@ class Leases:
 
     @contextlib.contextmanager
     def hold(self, commit: CommitRef, *, since: float | None = None) -> Iterator[None]:
-        """Protect what is staged in the block, and the commit that it reads, for as long as the block runs.
-
-        With `since`, a time of the store's clock, what others have staged from then on is protected too.
+        """Protect what is staged in the block, and the commit that it reads, while the block runs. With `since`, a time of the
+        store's clock, what others have staged since then is protected too.
         """
         started, ended = self.clock(), threading.Event()
         lease: list[Lease] = []
 
         def renew() -> None:
             while not ended.wait(RENEWAL_S):
-                # The next renewal comes long before the lease is dead. A holder that cannot renew it at all finds out when it
-                # publishes.
+                # The next renewal comes long before the lease is dead. A holder that can never renew it finds out when it publishes.
                 with contextlib.suppress(StorageError):
                     if not lease:
                         lease.append(self.begin(commit, started, since))
@@ -72,9 +70,8 @@ class Leases:
                     self.release(held)
 
     def begin(self, commit: CommitRef, started: float, since: float | None = None) -> Lease:
-        """A lease, not yet written, of a holder that began at this time of its own clock, or `since` by the store's.
-
-        It claims a little more than that, so that its holder is never told that it came too late (`Retention.check_staged`).
+        """A lease, not yet written, of a holder that began at this time of its own clock, or at `since` by the store's. It starts
+        a little earlier, so that its holder is never refused as too late (`Retention.check_staged`).
         """
         if since is None:
             since = self.retention.store_now() - (self.clock() - started)
@@ -88,7 +85,7 @@ class Leases:
         self.store.delete(_key(lease.id))
 
     def living(self, now: float) -> list[Lease]:
-        """Those renewed within GRACE_S before `now`, a time of the store's clock."""
+        """The leases that were renewed within GRACE_S before `now`, a time of the store's clock."""
         living = []
         for info in self.store.list(LEASES):
             if now - info.modified.timestamp() >= GRACE_S:

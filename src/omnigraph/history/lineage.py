@@ -1,4 +1,4 @@
-"""Who descends from whom: ancestry as a vector of incarnations, and the merge bases of two heads."""
+"""Ancestry as a vector of incarnations, and the merge bases of two heads."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Lineage:
         if len(reached) <= ANCESTRY_INLINE:
             return grown
         key = f"history/{self.new_id()}.ancestry.json"
-        # The own incarnation is never stored: an older commit of this entry reaches less of it.
+        # The commit's own incarnation is never stored: an older commit of the entry reaches less of it.
         whole = {name: seq for name, seq in self.reached(grown).items() if name != commit.incarnation}
         self.chain.store.put(key, seal({"reached": dict(sorted(whole.items()))}))
         return Ancestry({commit.incarnation: commit.seq}, key)
 
     def reached(self, ancestry: Ancestry) -> dict[str, int]:
-        """The whole vector."""
+        """The whole vector, including the stored part."""
         if ancestry.stored is None:
             return dict(ancestry.reached)
         affected = "branches whose history it holds cannot be merged"
@@ -47,14 +47,14 @@ class Lineage:
         return whole
 
     def reached_at(self, entry: Entry, commit: CommitRef) -> dict[str, int]:
-        """The vector of one commit of an entry (merges stand alone in their entry, so only the own incarnation differs)."""
+        """The vector of one commit of an entry (a merge has an entry to itself, so only the own incarnation differs)."""
         reached = self.reached(entry.ancestry)
         reached[commit.incarnation] = commit.seq
         return reached
 
     def missed(self, entry: Entry, others: Iterable[Mapping[str, int]]) -> int:
-        """How many commits an entry's head reaches and none of the other vectors does. No more of those are asked for than
-        it takes to know that none is missed; commits that were swept do not count."""
+        """How many commits the head of an entry reaches that none of the other vectors does. Vectors are consumed only until
+        nothing is missed; commits that cleanup removed do not count."""
         wanted = self.reached(entry.ancestry)
         covered: dict[str, int] = {}
         for other in others:
@@ -68,23 +68,24 @@ class Lineage:
         )
 
     def _seq_before(self, incarnation: str, newest: int) -> int:
-        """The seq of the commit an incarnation starts from, or of the newest swept one; `newest` when all were swept."""
+        """The seq of the commit that an incarnation starts from, or of the newest one that cleanup removed; `newest` if it
+        removed all."""
         branch, start = incarnation_start(incarnation)
         entry = self.chain.find(branch, start) or self.chain.find(branch, self.chain.floor(branch))
         return newest if entry is None or entry.incarnation != incarnation else entry.before.commit.ref.seq
 
-    # ------------------------------------------------------------ places
+    # ------------------------------------------------------------ positions
 
     def entry_of(self, ref: CommitRef) -> Entry:
-        """The entry that holds a commit; HistoryGap when it was swept."""
+        """The entry that has a commit; HistoryGap if cleanup removed it."""
         entry = self.chain.read(ref.branch, ref.position)
         if all(step.commit.id != ref.id for step in entry.steps):
             raise swept(ref.branch, f"commit {ref.id}", self.chain.floor(ref.branch))
         return entry
 
     def commit_at(self, incarnation: str, seq: int, newest: int) -> CommitRef:
-        """The commit with this seq of an incarnation, found by halving. It lies `seq` entries after the incarnation's start at
-        most, and exactly there when no commits were published in groups, unless fences lie between."""
+        """The commit with this seq of an incarnation, found by bisection. It is at most `seq` entries after the start of the
+        incarnation, and exactly there if no commits were published in groups, unless there are fences in between."""
         branch, start = incarnation_start(incarnation)
         low, high = start, newest
         probe = min(newest, start + seq)
@@ -114,9 +115,10 @@ class Lineage:
     def common_ancestors(
         self, reached_a: Mapping[str, int], reached_b: Mapping[str, int], near: Sequence[Entry]
     ) -> list[Commit]:
-        """The best common ancestors of all that two vectors reach, newest first; entries `near` them may name their place."""
+        """The best common ancestors of everything that two vectors reach, newest first; entries `near` them may have their
+        positions."""
         shared = {name: min(reached_a[name], reached_b[name]) for name in reached_a.keys() & reached_b.keys()}
-        # Incarnations on which one side is ahead are where the sides parted; the rest is almost always below those.
+        # The sides parted on incarnations on which one side is ahead; the rest is almost always older.
         candidates = sorted(shared, key=lambda name: (reached_a[name] == reached_b[name], -shared[name], name))
         bases: list[tuple[Commit, dict[str, int]]] = []
         for incarnation in candidates:
@@ -132,7 +134,7 @@ class Lineage:
         return sorted((commit for commit, _ in bases), key=lambda commit: (-commit._at_us, commit.id))
 
     def _locate(self, incarnation: str, seq: int, near: Sequence[Entry]) -> CommitRef:
-        """Where a shared commit is: named by a recent record if possible, else by a search of its branch."""
+        """Find a shared commit: in a recent record if possible, otherwise by a search of its branch."""
         for entry in near:
             for commit in (*entry.tail, entry.before.commit, *(step.commit for step in entry.steps)):
                 for ref in (commit.ref, *commit.parents):
@@ -143,7 +145,7 @@ class Lineage:
         if newest is None:
             raise HistoryGap(f"branch '{branch}' left no history", hint="start from a newer commit")
         if newest.incarnation == incarnation:
-            # The log keeps its place even where the entries around it were removed by cleanup.
+            # The log has its position even if cleanup removed the entries around it.
             recorded = self.chain.log.by_seq(newest, seq)
             if recorded is not None and (recorded.ref.incarnation, recorded.ref.seq) == (incarnation, seq):
                 return recorded.ref
@@ -151,7 +153,7 @@ class Lineage:
 
 
 def _lies_before(entry: Entry | None, incarnation: str, seq: int) -> bool:
-    """Whether an entry of the branch stands before commit `seq` of the incarnation. What is swept is the oldest."""
+    """Whether an entry of the branch precedes commit `seq` of the incarnation. Cleanup removes the oldest entries first."""
     if entry is None:
         return True
     if entry.incarnation != incarnation:

@@ -1,7 +1,7 @@
 """The log of a branch: commit records newest first, read from few objects.
 
-The newest records stand in the entry itself (`tail`); when MAX_TAIL have gathered, the next writer rolls them into one
-stored segment, and SEGMENTS_PER_LEVEL segments of a level into one of the next. A branch inherits its source's log.
+The newest records are in the entry itself (`tail`); once there are MAX_TAIL of them, the next writer rolls them up into one
+stored segment, and SEGMENTS_PER_LEVEL segments of a level into one of the next. A branch inherits the log of its source.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_TAIL = 64
 MAX_SHARES = 4
 """How many times the records an entry of many commits may hold: fewer of them roll up, and others wait for that less often."""
 MAX_TAIL_TEXT = 64 * 1024
-"""Characters of actors and messages in a tail: every entry repeats them until they are rolled up."""
+"""The maximum length of all actors and messages in a tail: every entry repeats them until they are rolled up."""
 SEGMENTS_PER_LEVEL = 4
 SEGMENTS_HELD = 16
 MAX_BYTES_HELD = 64 * 1024
@@ -34,12 +34,13 @@ class Log:
         self.new_id = new_id
         self.max_tail = max_tail
         self._held: Remembered[bytes] = Remembered(SEGMENTS_HELD)
-        """Segments that were stored here, by id: they are soon rolled up with the next ones."""
+        """Segments that were stored here, by id: they will soon be rolled up with the next ones."""
 
     # ------------------------------------------------------------ writing
 
     def following(self, entry: Entry) -> tuple[tuple[Commit, ...], tuple[LogSegment, ...]]:
-        """Tail and segments for the entry after this one; rolls up when the tail is full (garbage if that entry loses)."""
+        """Tail and segments for the entry after this one. If the tail is full, it is rolled up (garbage if that entry loses the
+        race)."""
         tail = Tail.of(entry.tail).followed_by([step.commit for step in entry.steps])
         # An entry of several commits may hold as many records for each of them, up to a point.
         if (
@@ -85,7 +86,7 @@ class Log:
     def page(self, entry: Entry, *, limit: int, before: str | None = None, actor: str | None = None) -> list[Commit]:
         """Up to `limit` commits (of one actor), newest first, starting after the commit `before` or at the head.
 
-        CommitNotFound when `before` is not a commit of the branch.
+        CommitNotFound if `before` is not a commit of the branch.
         """
         commits = self.walk(entry) if before is None else self._below(entry, self._found(entry, before).ref.seq)
         return list(islice((commit for commit in commits if actor is None or commit.actor == actor), limit))
@@ -119,7 +120,7 @@ class Log:
         return [*result, *(commit for commit in recent if commit.ref.seq > seq)][:limit]
 
     def find(self, entry: Entry, commit_id: str) -> Commit | None:
-        """The commit with this id, or None when it is not in this branch's log."""
+        """The commit with this id, or None if it is not in the log of this branch."""
         for commit in self._recent(entry):
             if commit.id == commit_id:
                 return commit
@@ -131,7 +132,7 @@ class Log:
         return None
 
     def starting_with(self, entry: Entry, prefix: str) -> list[Commit]:
-        """The commits of this branch's log whose ids begin like this."""
+        """The commits of this branch's log whose ids begin with this text."""
         commits = [commit for commit in self._recent(entry) if commit.id.startswith(prefix)]
         for segment in reversed(entry.segments):
             if segment.min_id[: len(prefix)] <= prefix <= segment.max_id[: len(prefix)]:
@@ -139,7 +140,7 @@ class Log:
         return commits
 
     def by_seq(self, entry: Entry, seq: int) -> Commit | None:
-        """The commit at a place counted along first parents."""
+        """The commit with this seq, which counts along first parents."""
         return self._first(entry, lambda commit: commit.ref.seq <= seq, lambda segment: segment.first_seq <= seq)
 
     def at_time(self, entry: Entry, at: int) -> Commit | None:

@@ -19,12 +19,12 @@ from omnigraph.history.values import (
 )
 
 ChangeMode = Literal["insert", "upsert", "strict", "merge", "rewrite"]
-""""rewrite" stores the same rows in another way, and can be put on whatever others make of the table."""
+""""rewrite" stores the same rows in another way, and can be rebased on any change of the table."""
 
 
 @dataclass(frozen=True)
 class TableChange:
-    """One table's new state. `staged` is the writer's own note of what it staged, for putting it elsewhere."""
+    """One table's new state. `staged` is the writer's own note of what it staged, for a rebase."""
 
     key: str
     mode: ChangeMode
@@ -34,7 +34,7 @@ class TableChange:
 
     @property
     def noted(self) -> TableState | None:
-        """The version that the loader's note names: it holds the new rows alone, from which they are put on a newer head."""
+        """The version that the loader's note names. It has only the new rows, from which they are added to a newer head."""
         if "version" not in self.staged:
             return None
         return TableState(self.staged["path"], self.staged["version"], 0, self.staged["rows"])
@@ -83,43 +83,43 @@ class PublishPlan:
     message: str | None = None
     if_commit: str | None = None
     once: WriteKey | None = None
-    """A write that the branch has a commit of already, under this key, is answered with that."""
+    """The write key: if the branch has a commit under it already, that commit is the answer."""
     merged: CommitRef | None = None
     new_schema: str | None = None
-    """The schema after this commit, when it changes."""
+    """The schema after this commit, if it changes."""
     opening: Entry | None = None
-    """The entry that makes the branch, as it stands without this plan's commit. It is used if the branch is not there when the
-    plan is published; one that is there by then is written like any other, unless it has to be a `new_branch`."""
+    """The entry that creates the branch, without this plan's commit. It is used if the branch does not exist when the plan is
+    published; a branch that exists by then is written to like any other, unless it must be a `new_branch`."""
     new_branch: bool = False
     unsynced: tuple[str, ...] = field(default=(), compare=False)
-    """Local files that the plan names and that must be durable before it may be seen. Not stored: what is stored is durable."""
+    """Local files that the plan names and that must be durable before it is visible. Not stored: the files of a stored plan are
+    durable."""
     staged_since: float | None = field(default=None, compare=False)
-    """By this process's clock: nothing that the plan names, and neither a commit nor the plan as it is stored does, is older.
-    None: it was staged just now."""
+    """By this process's clock: no file that only this plan names is older. None if it was staged just now."""
     kept_since: float | None = field(default=None, compare=False)
-    """By this process's clock: the plan was stored as a prepared one, which protects what it names. None: it is not prepared;
-    LONG_AGO: by somebody else, and it may be removed any time."""
+    """By this process's clock: when the plan was stored as a prepared plan, which protects what it names. None if it is not
+    prepared; LONG_AGO if another process stored it, so that it may be removed at any time."""
 
     def bases(self) -> dict[str, TableState | None]:
-        """Each table that the plan changes or has read, as the plan knows it."""
+        """The state of each table that the plan changes or has read, as the plan knows it."""
         read = {key: self.read_states.get(key) for key in self.reads}
         return read | {change.key: change.base for change in self.changes}
 
     @property
     def has_inline_rows(self) -> bool:
-        """Whether a state that the plan names has rows in commits."""
+        """Whether a state that the plan names has inline rows."""
         states = [*self.bases().values(), *(change.state for change in self.changes)]
         states += [] if self.opening is None else self.opening.before.tables.values()
         return any(state is not None and state.inline for state in states)
 
     def staged(self, changes: tuple[TableChange, ...], unsynced: tuple[str, ...]) -> PublishPlan:
-        """The plan with what was staged for it. Made for every attempt of every small write, so nothing is checked again."""
+        """The plan with what was staged for it. Called for every attempt of every small write, so nothing is checked again."""
         plan = object.__new__(PublishPlan)
         plan.__dict__.update(self.__dict__, changes=changes, unsynced=unsynced)
         return plan
 
     def on(self, snapshot: Snapshot) -> PublishPlan:
-        """The plan as one that was made, and checked, on this snapshot."""
+        """The plan as if it was made and checked on this snapshot."""
         states = {key: snapshot.table(key) for key in self.reads}
         return replace(self, base=snapshot.commit.ref, schema=snapshot.schema, read_states=states)
 
@@ -154,4 +154,4 @@ class PublishPlan:
 
 _REQUIRED = ("commit_id", "branch", "incarnation", "schema", "kind")
 _OPTIONAL = ("actor", "message", "if_commit", "new_schema", "new_branch")
-"""Members that are stored as they are, and those of them that may be absent."""
+"""Members that are stored unchanged; the optional ones may be absent."""

@@ -1,7 +1,7 @@
-"""Publishing: one attempt to put plans on one head.
+"""Publishing: one attempt to add plans on top of one head.
 
-An attempt judges each plan by the state that the one before it leaves, and creates one entry with all of their commits. It
-calls nobody back, stages nothing and repeats nothing: whoever comes too late makes another attempt, on the head that won
+An attempt checks each plan against the state after the one before it, and creates one entry with all of their commits. It has no
+callbacks, stages nothing and repeats nothing: a writer that loses the race makes another attempt, on the head that won
 (`omnigraph.write.publishing`).
 
     what moved since the plan's base        what happens
@@ -16,8 +16,8 @@ calls nobody back, stages nothing and repeats nothing: whoever comes too late ma
     anything, with `if_commit` given        PreconditionFailed
     a commit came under its write key       that commit is the answer; WriteKeyReused if it asked for something else
 
-A plan with an `opening` makes its branch in the same entry as its commit, so there is never a branch without it. When the
-branch is there by then, such a plan is judged like any other, or refused with AlreadyExists if it wants a new one.
+A plan with an `opening` creates its branch in the same entry as its commit, so there is never a branch without it. If the branch
+exists by then, such a plan is treated like any other, or refused with AlreadyExists if it needs a new one.
 """
 
 from __future__ import annotations
@@ -55,27 +55,27 @@ from omnigraph.history.values import (
 from omnigraph.history.write_keys import WriteKeys
 
 CONTENDED_S = 1.0
-"""For so long after a lost race, or after it waited for its turn and got it, a process asks for one before it tries."""
+"""For this long after it lost a race, or waited for a turn and got it, a process waits for a turn before it tries."""
 MAX_TURN_WAIT_S = 1.0
 INITIAL_PAUSE_S = 0.002
 MAX_PAUSE_S = 0.032
 PATIENCE_S = 0.25
-"""For so long the pauses between two looks for a turn grow: whoever has it comes back for its next write before anybody else looks, and
-need not read what another process wrote. Who has waited for longer looks as often as at first."""
+"""For this long the pauses between two attempts to get a turn grow, so that the process that has it can make its next write
+before another one looks, and need not read what others wrote. After that, the pauses are short again."""
 SCHEMA = "schema"
-"""Stands for the schema among the tables that a plan relies on."""
+"""Stands for the schema among the keys of tables."""
 
 
 @dataclass(frozen=True)
 class Head:
-    """The newest entry of a branch as far as is known: `seen_at` is when it was last known to be that.
+    """The newest known entry of a branch; `seen_at` is when it was last known to be the newest.
 
-    Not `confirmed`: it comes from the cache. Whoever creates the next entry need not ask first; a plan is refused only for
-    what a confirmed head says.
+    If it is not `confirmed`, it comes from the cache. That is enough to create the next entry; but a plan is refused only on a
+    confirmed head.
     """
 
     entry: Entry | None
-    """None: the branch never was."""
+    """None if the branch never existed."""
     seen_at: float
     confirmed: bool
 
@@ -84,7 +84,7 @@ class Head:
 
 
 class Publisher:
-    """Where attempts come from: the parts of history they need, and the heads to make them on."""
+    """What attempts need: parts of history, and heads to make them on."""
 
     def __init__(
         self,
@@ -111,11 +111,12 @@ class Publisher:
         self.sleep = sleep
         self.jitter = jitter
         self._contended_until: dict[str, float] = {}
-        """By branch, as a time of the chain's clock."""
+        """By branch, in the time of the chain's clock."""
 
     def turn(self, branch: str) -> contextlib.AbstractContextManager[bool]:
-        """Wait for a turn on a branch on which this process has lost a race lately; True if it has one. Who has it finds a head that
-        stays, unless somebody writes who has lost nothing yet. It only saves work: whoever waits too long goes on without."""
+        """Wait for a turn on a branch on which this process has recently lost a race; True if it has one. During a turn the head
+        does not move, unless a process writes that has not lost a race yet. It only saves work: after too long a wait, the write
+        continues without one."""
         if self.chain.clock() >= self._contended_until.get(branch, 0.0):
             return contextlib.nullcontext(False)
         return self._awaited_turn(branch)
@@ -137,11 +138,11 @@ class Publisher:
             yield has_turn
 
     def crowded(self, branch: str) -> None:
-        """Somebody else writes to the branch: their entry was first, or it is their turn."""
+        """Note that another process writes to the branch: its entry was first, or it has the turn."""
         self._contended_until[branch] = self.chain.clock() + CONTENDED_S
 
     def likely_head(self, branch: str, plans: Iterable[PublishPlan]) -> Head:
-        """The cached head without a request, if it is as new as what the plans were made on; else the newest."""
+        """The cached head, without a request, if it is as new as the bases of the plans; otherwise the newest."""
         cached = self.chain.cached_head(branch)
         if cached is None:
             return self.newest_head(branch)
@@ -158,9 +159,9 @@ class Publisher:
 
 
 class Attempt:
-    """One entry in the making, on one head. `snapshot` is what the next plan has to stand on.
+    """An entry that is being built on one head. `snapshot` is the state that the next plan must be based on.
 
-    `opening` makes the branch in that entry, if the head is that of none: then there is one plan, the opening's own.
+    `opening` creates the branch in that entry, if it does not exist: then there is only the plan of the opening.
     """
 
     def __init__(self, publisher: Publisher, branch: str, head: Head, opening: Entry | None = None) -> None:
@@ -180,12 +181,12 @@ class Attempt:
         self._unsynced: list[str] = []
         self._merged_reach: dict[str, int] = {}
 
-    # ------------------------------------------------------------ judging a plan
+    # ------------------------------------------------------------ checking a plan
 
     def published(self, plan: PublishPlan) -> Commit | None:
         """The plan's own commit, if the branch has it already: it was published twice, or an answer was lost.
 
-        It is looked for in every incarnation since the plan was made: the one that has it may have been deleted again.
+        All incarnations since the plan was made are searched: the one that has it may have been deleted again.
         """
         entry = self.head.entry
         if entry is None or (plan.incarnation == entry.incarnation and plan.base == entry.head.commit.ref):
@@ -199,7 +200,7 @@ class Attempt:
             before = self._publisher.chain.find(plan.branch, start - 1)
             if before is None:
                 raise OutcomeUnknown(
-                    f"branch '{plan.branch}' was deleted and swept since commit {plan.commit_id} was prepared",
+                    f"branch '{plan.branch}' was deleted and cleaned up since commit {plan.commit_id} was prepared",
                     commit_id=plan.commit_id,
                 )
             entry = before
@@ -208,27 +209,27 @@ class Attempt:
     def repeated(self, plan: PublishPlan) -> Commit | None:
         """The commit that was made under the plan's write key, on the head or by a plan that was added before this one.
 
-        WriteKeyReused when something else was asked for under it.
+        WriteKeyReused if that write asked for something else.
         """
         assert plan.once is not None, "only a plan with a write key can be repeated"
         return self._publisher.keys.committed(plan.once, self._start, self._steps)
 
     def check_staged(self, plan: PublishPlan) -> None:
-        """StagedTooLongAgo when a cleanup may have taken what the plan staged. Asked on every head again, before the create."""
+        """StagedTooLongAgo if a cleanup may have removed what the plan staged. Checked for every head, before the create."""
         self._publisher.retention.check_staged(plan)
 
     def carries(self, plan: PublishPlan) -> bool:
-        """Whether a staged plan can be added as it is; False when its writer has to put its rows on `snapshot` first.
+        """Whether a staged plan can be added as it is; False if its writer has to rebase it on `snapshot` first.
 
-        Raises the Conflict when that would not help. A merge that somebody else's commit overtook is never carried as it is,
-        whatever moved: it says what the branch reaches.
+        Raises the Conflict if that would not help. A merge is never carried over another commit, whatever that changed: the merge
+        records what the branch reaches.
         """
         if self.moved(plan):
             return False
         return plan.merged is None or plan.base == self.snapshot.commit.ref
 
     def lost(self, plan: PublishPlan) -> ExpectedVersionMismatch:
-        """What to tell the writer of a plan that is not carried and has no way to be put on another snapshot."""
+        """The error for a plan that cannot be carried and cannot be rebased."""
         moved = self.moved(plan)
         if not moved:
             return ExpectedVersionMismatch("branch", plan.base.seq, self.snapshot.commit.ref.seq)
@@ -237,7 +238,7 @@ class Attempt:
         return self._mismatch(min(moved), plan.bases()[min(moved)])
 
     def adds_only(self, plan: PublishPlan) -> bool:
-        """Whether only the plan's rows decide if it fits: everything else about it is as it should be."""
+        """Whether the plan only inserts or upserts rows under the current schema, so that only these rows decide whether it fits."""
         start = self._start
         if plan.opening is not None or plan.if_commit is not None or not start.alive:
             return False
@@ -246,11 +247,12 @@ class Attempt:
         return not [change for change in plan.changes if change.mode not in ("insert", "upsert")]
 
     def moved(self, plan: PublishPlan) -> set[str]:
-        """The tables that the plan changes or has read and that are not as it knows them; the schema alone, if it is another:
-        then nobody but the plan's writer knows what its tables are called now. Raises the Conflict of a plan that cannot be put on
+        """The tables that the plan changes or has read and that have changed since; only SCHEMA, if the schema has changed: then
+        only the plan's writer knows what its tables are called now. Raises the Conflict of a plan that cannot be rebased on
         `snapshot`."""
         self._check_incarnation(plan)
-        # By place, not by id: a commit of this group that lost its first position stands elsewhere with other content.
+        # The whole reference is compared, not the id: a commit of this group that lost its first position has other content
+        # elsewhere.
         if plan.base == self.snapshot.commit.ref:
             return set()
         if plan.schema != self.snapshot.schema:
@@ -283,7 +285,7 @@ class Attempt:
     # ------------------------------------------------------------ making the entry
 
     def add(self, plan: PublishPlan) -> None:
-        """Put a plan that stands on `snapshot` on top of it."""
+        """Add a plan that is based on `snapshot`."""
         publisher, parent = self._publisher, self.snapshot.commit
         if plan.merged is not None:
             source = publisher.lineage.entry_of(plan.merged)
@@ -304,8 +306,8 @@ class Attempt:
         self._unsynced += plan.unsynced
 
     def adopt(self, step: CommitStep, reached: Mapping[str, int] | None = None) -> None:
-        """Put a commit of another copy of this graph on top, which it was made on there too: the same commit, at this chain's
-        position. `reached` is what a merge reaches."""
+        """Add a commit of another copy of this graph, which has the same parent there: the same commit, at the position of this
+        chain. `reached` is what a merge reaches."""
         parent, commit = self.snapshot.commit, step.commit
         ref = replace(commit.ref, position=self._position)
         placed = replace(commit, ref=ref, parents=(parent.ref, *commit.parents[1:]))
@@ -314,7 +316,7 @@ class Attempt:
         self.snapshot = apply_step(self.snapshot, self._steps[-1])
 
     def publish(self) -> list[Commit] | None:
-        """Create the entry: the commits of the plans that were added, in order. None: somebody else's entry is there."""
+        """Create the entry; returns the commits of the added plans, in order. None if another entry has the position."""
         if not self._steps:
             return []
         entry = self._commit_entry() if self._opening is None else self._opening_entry(self._opening)
@@ -347,7 +349,7 @@ class Attempt:
         return replace(opening, steps=(step,), ancestry=ancestry, write_features=self._write_features())
 
     def _write_features(self) -> tuple[str, ...]:
-        """Those of the head, and from the first write key on, that of keys."""
+        """The features of the head, and WRITE_KEYS from the first write key on."""
         features = self._start.write_features
         if WRITE_KEYS in features or all(step.commit._write_key is None for step in self._steps):
             return features

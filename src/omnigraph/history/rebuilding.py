@@ -1,8 +1,8 @@
-"""Objects of history that follow from others: segments of the log, write keys, stored ancestries, watermarks, cutoffs, the first
-entry of main.
+"""Rebuilds objects of history that can be derived from others: segments of the log, write keys, stored ancestries, watermarks,
+cutoffs, the first entry of main.
 
-Each is rebuilt to the same bytes that were there, or not at all; but an object of write keys gets also those that had left
-the window, which leave it again.
+Each is rebuilt to the same bytes, or not at all; except that an object of write keys also gets keys that had left the window,
+which will leave it again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from omnigraph.history.write_keys import keys_of
 
 
 class Rebuilder:
-    """What all entries and segments that can be read say of a graph's commits. Reads the whole history."""
+    """What all readable entries and segments say about a graph's commits. Reads the whole history."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -56,14 +56,14 @@ class Rebuilder:
             self._segments.setdefault(segment.key, (segment, entry))
         for place in entry.key_objects:
             self._key_objects.setdefault(place.key, (place, entry))
-        # What is stored is what was reached before the commit that stored it: afterwards only its own incarnation moved.
+        # The stored ancestry is what was reached before the commit that stored it: later, only its own incarnation moved.
         if entry.ancestry.stored is not None and entry.steps:
             last = entry.steps[-1].commit.ref
             if entry.ancestry.reached == {last.incarnation: last.seq}:
                 self._ancestries.setdefault(entry.ancestry.stored, entry)
 
     def object(self, key: str) -> bytes | None:
-        """The bytes of the object that was stored under this key; None when they do not follow from what is left."""
+        """The bytes of the object that was stored under this key; None if they cannot be derived from what is left."""
         if key == key_of(MAIN, 0):
             return encode_entry(first_entry(self._history.identity))
         if key in self._segments:
@@ -80,12 +80,12 @@ class Rebuilder:
         return None if commits is None else encode_records(commits)
 
     def _keys(self, place: KeyObject, entry: Entry) -> bytes | None:
-        """The keys of all commits up to the newest that the object held: of sequences, the oldest count too."""
+        """The keys of all commits up to the newest that the object had: for sequences, the oldest count too."""
         commits = self._between(0, place.last_seq, entry)
         return None if commits is None else keys_of(commits)
 
     def _between(self, first_seq: int, last_seq: int, entry: Entry) -> list[Commit] | None:
-        """The commits of a range along first parents from an entry that has them, oldest first; None when one is not known."""
+        """The commits of a range along first parents from an entry that has them, oldest first; None if one is not known."""
         commits: list[Commit] = []
         commit: Commit | None = entry.before.commit
         while commit is not None and commit.ref.seq >= first_seq:
@@ -97,7 +97,7 @@ class Rebuilder:
         return commits[::-1]
 
     def _ancestry(self, entry: Entry) -> bytes | None:
-        """All that the entry's last commit reaches, but for its own incarnation."""
+        """Everything that the entry's last commit reaches, except its own incarnation."""
         last = entry.steps[-1].commit
         reached: dict[str, int] = {}
         waiting, seen = [last], {last.id}

@@ -1,6 +1,6 @@
 """Prepared plans of long writes: kept from the end of staging to the publish, so that a crash in between costs seconds.
 
-Opening a graph never looks at them. Publishing a plan twice is harmless: its commit id is looked up in the chain first.
+Opening a graph does not look for them. Publishing a plan twice is harmless: its commit id is looked up in the chain first.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from omnigraph.storage import Store
 
 @dataclass(frozen=True)
 class PreparedPlan:
-    """A stored plan and the receipt its writer would have given."""
+    """A stored plan, and the receipt that its writer would have returned."""
 
     plan: PublishPlan
     prepared_at: int
     receipt: Mapping[str, Any]
     provisional: bool = False
-    """Its writer has not made sure yet that what it names is there."""
+    """Whether its writer has not checked yet that the files it names exist."""
 
     @property
     def commit_id(self) -> str:
@@ -38,8 +38,8 @@ class Recovery:
         self.store = store
 
     def keep(self, prepared: PreparedPlan, check: Callable[[], None]) -> None:
-        """Store a plan, which protects what it names from cleanup from now on. `check` is called when it does so, and raises
-        when a cleanup may have been there before. A plan that was not checked yet is provisional, and nobody publishes it."""
+        """Store a plan, which from then on protects what it names from cleanup. Then `check` is called, which raises if a cleanup
+        may have removed something before. Until it is checked, the plan is provisional and is not published by others."""
         key = recovery_key(prepared.commit_id)
         value = {
             "plan": prepared.plan.to_json(),
@@ -70,11 +70,11 @@ class Recovery:
             return self.read(recovery_key(commit_id))
         except ObjectMissing:
             raise NotFound(
-                f"there is no prepared write {commit_id}", hint="`omnigraph recovery list` shows those there are"
+                f"there is no prepared write {commit_id}", hint="`omnigraph recovery list` shows all of them"
             ) from None
 
     def read(self, key: str) -> PreparedPlan:
-        """The prepared write stored under a key; ObjectMissing when there is none."""
+        """The prepared write stored under a key; ObjectMissing if there is none."""
         data = self.store.get(key)
         commit_id = key.rsplit("/", 1)[1].removesuffix(".json")
         affected = f"the prepared write cannot be resumed: 'omnigraph recovery discard {commit_id}', and write again"
@@ -91,10 +91,10 @@ class Recovery:
         )
 
     def list(self) -> list[PreparedPlan]:
-        """Oldest first."""
+        """The prepared writes, oldest first."""
         plans = []
         for info in self.store.list("recovery"):
-            # Somebody else may publish and remove one of them meanwhile.
+            # Another process may publish and remove one of them meanwhile.
             with contextlib.suppress(NotFound):
                 plans.append(self.get(info.key.rsplit("/", 1)[1].removesuffix(".json")))
         return sorted(plans, key=lambda prepared: (prepared.prepared_at, prepared.commit_id))
