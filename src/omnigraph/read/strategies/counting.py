@@ -37,7 +37,7 @@ Weight = Literal["rows", "present", "sum"]
 
 
 class NotFactored(Exception):
-    """These arguments do not qualify: the numbers may become too large."""
+    """These arguments do not qualify: numbers may become too large, there are too many matches, or a condition overflows."""
 
 
 @dataclass(frozen=True)
