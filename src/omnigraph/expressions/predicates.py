@@ -6,8 +6,8 @@ import datetime as dt
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
+from omnigraph.cached import cached_property
 from omnigraph.expressions.arguments import Arguments, is_known
 from omnigraph.language.query.plan import Binary, Expression, PropertyRef, Unary
 from omnigraph.tables import filters

@@ -40,17 +40,21 @@ class Compact:
         self._deadline = deadline
         self._tables = view.repository.tables
         self._cache = self._tables.runtime.cache
+        self._nodes: dict[str, Nodes] = {}
+        self._edges_of: dict[str, Edges | None] = {}
 
     def _version(self, key: str) -> object:
         table = self.view.table(key)
         return None if table is None else table.content
 
     def nodes(self, type_name: str) -> Nodes:
-        table = self.view.table(f"node:{type_name}")
-        if table is None:
-            return _no_nodes()
-        self._deadline.check()
-        return self._tables.adjacency.nodes(table)
+        nodes = self._nodes.get(type_name)
+        if nodes is None:
+            table = self.view.table(f"node:{type_name}")
+            self._deadline.check()
+            nodes = _no_nodes() if table is None else self._tables.adjacency.nodes(table)
+            self._nodes[type_name] = nodes
+        return nodes
 
     def nodes_at_hand(self, type_name: str) -> Nodes | None:
         """Like `nodes`; None if that would mean reading many ids."""
@@ -66,13 +70,15 @@ class Compact:
 
     def _edges(self, edge: str) -> Edges | None:
         """None if no edge of this type was ever written."""
-        table = self.view.table(f"edge:{edge}")
-        if table is None:
-            return None
-        keys = self._ends_of(edge)
-        source, target = (self.nodes(key.partition(":")[2]) for key in keys)
-        self._deadline.check()
-        return self._tables.adjacency.edges(table, source, target, tuple(map(self._version, keys)))
+        if edge not in self._edges_of:
+            table = self.view.table(f"edge:{edge}")
+            if table is not None:
+                keys = self._ends_of(edge)
+                source, target = (self.nodes(key.partition(":")[2]) for key in keys)
+                self._deadline.check()
+                edges = self._tables.adjacency.edges(table, source, target, tuple(map(self._version, keys)))
+            self._edges_of[edge] = None if table is None else edges
+        return self._edges_of[edge]
 
     def ends(self, edge: str) -> EndNumbers:
         """Both ends of every edge, in the order of the edge table."""

@@ -9,7 +9,6 @@ than whole arrays: 0.6 to 1.7 ms instead of 3.6 to 4.8 (`bench/bench_reads.py`, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from omnigraph.errors import ArithmeticOverflow
@@ -30,8 +29,9 @@ MAX_NUMBER = 2**52
 FEW_SHARE = 8
 """Nodes count as few if they are at most one in this many of their type."""
 
-WALKED_SHARE = 4
-"""If at most one node in this many has a number other than zero, its edges are followed; else all edges are added up."""
+FOLLOWED_COST = 4
+NODE_COST = 3
+"""Following an edge takes as long as adding up the numbers of this many edges, and a node as long as following so many edges."""
 
 Weight = Literal["rows", "present", "sum"]
 
@@ -61,31 +61,38 @@ def branch(expansion: Expansion, near: str) -> DirectedExpansion:
     return DirectedExpansion(expansion, near, expansion.source, flipped[expansion.direction])
 
 
+class Tree:
+    """What a tree-shaped pattern says for any arguments."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        self.types = {binding.variable: binding.types[0] for binding in pattern.bindings}
+        self.conditions: dict[str, list[Expression]] = {}
+        for condition in pattern.filters:
+            (variable,) = variables(condition)
+            self.conditions.setdefault(variable, []).append(condition)
+        self.branches: dict[str, list[DirectedExpansion]] = {variable: [] for variable in self.types}
+        for expansion in pattern.expansions:
+            for end in (expansion.source, expansion.target):
+                self.branches[end].append(branch(expansion, end))
+
+
 class Counting:
     """The numbers for one set of arguments. An array for a variable has one number per node of `few[variable]`, or of its whole
     type."""
 
-    def __init__(self, compact: Compact, pattern: Pattern, arguments: Arguments) -> None:
-        self.compact, self.pattern, self.arguments = compact, pattern, arguments
-        self.types = {binding.variable: binding.types[0] for binding in pattern.bindings}
+    def __init__(self, compact: Compact, tree: Tree, arguments: Arguments) -> None:
+        self.compact, self.arguments = compact, arguments
+        self.types, self.branches, self._conditions = tree.types, tree.branches, tree.conditions
+        self.sizes = {variable: compact.nodes(type_name).size for variable, type_name in tree.types.items()}
         self.few: dict[str, np.ndarray] = {}
         self._masks: dict[str, np.ndarray] = {}
         self._messages: dict[tuple[str, str], np.ndarray | None] = {}
         self._sums: dict[tuple[str, str], np.ndarray] = {}
         self._narrow()
 
-    def size(self, variable: str) -> int:
-        return self.compact.nodes(self.types[variable]).size
-
     def count(self, variable: str) -> int:
         """How many numbers a variable has."""
-        return len(self.few[variable]) if variable in self.few else self.size(variable)
-
-    def branches(self, variable: str) -> list[DirectedExpansion]:
-        touching = [
-            expansion for expansion in self.pattern.expansions if variable in (expansion.source, expansion.target)
-        ]
-        return [branch(expansion, variable) for expansion in touching]
+        return len(self.few[variable]) if variable in self.few else self.sizes[variable]
 
     def adjacency(self, way: DirectedExpansion) -> Adjacency:
         """Neighbours from the near end; with an edge variable one per edge."""
@@ -94,22 +101,14 @@ class Counting:
 
     # ------------------------------------------------------------ which nodes can matter
 
-    @cached_property
-    def _conditions(self) -> dict[str, list[Expression]]:
-        by_variable: dict[str, list[Expression]] = {}
-        for condition in self.pattern.filters:
-            (variable,) = variables(condition)
-            by_variable.setdefault(variable, []).append(condition)
-        return by_variable
-
     def _narrow(self) -> None:
         """Apply every condition, the cheapest step first: evaluate it for a whole type, or go on from a few nodes."""
         pending, done = set(self._conditions), set[tuple[str, str]]()
         while True:
             self.arguments.deadline.check()
             step = min(self._steps(done), key=lambda candidate: candidate[0], default=None)
-            smallest = min(pending, key=lambda variable: (self.size(variable), variable), default=None)
-            if smallest is not None and (step is None or self.size(smallest) <= step[0]):
+            smallest = min(pending, key=lambda variable: (self.sizes[variable], variable), default=None)
+            if smallest is not None and (step is None or self.sizes[smallest] <= step[0]):
                 self._keep(smallest, self._holds(smallest))
                 pending.discard(smallest)
             elif step is not None:
@@ -124,9 +123,9 @@ class Counting:
     def _steps(self, done: set[tuple[str, str]]) -> list[tuple[float, DirectedExpansion]]:
         """The branches that lead from few nodes to fewer nodes than are known so far, with their costs."""
         ways = []
-        for way in [way for variable in self.few for way in self.branches(variable)]:
+        for way in [way for variable in self.few for way in self.branches[variable]]:
             cost = self._touched(way)
-            is_less = cost * FEW_SHARE <= self.size(way.far) and cost < self.count(way.far)
+            is_less = cost * FEW_SHARE <= self.sizes[way.far] and cost < self.count(way.far)
             if is_less and (way.near, way.far) not in done:
                 ways.append((cost, way))
         return ways
@@ -134,7 +133,7 @@ class Counting:
     def _touched(self, way: DirectedExpansion) -> float:
         """How many edges lead out of the near end's nodes, estimated by the mean degree."""
         edges = self.compact.view.rows(f"edge:{way.expansion.edge}")
-        return self.count(way.near) * max(edges / max(self.size(way.near), 1), 1.0)
+        return self.count(way.near) * max(edges / max(self.sizes[way.near], 1), 1.0)
 
     def _reach(self, way: DirectedExpansion) -> None:
         import numpy as np
@@ -185,7 +184,7 @@ class Counting:
     def message(self, variable: str, parent: str = "") -> np.ndarray | None:
         """How many matches of the subtree there are behind each node, seen from `parent`. None means all ones."""
         if (variable, parent) not in self._messages:
-            ways = [way for way in self.branches(variable) if way.far != parent]
+            ways = [way for way in self.branches[variable] if way.far != parent]
             self._messages[(variable, parent)] = self.local(variable, ways, "rows", None)
         return self._messages[(variable, parent)]
 
@@ -198,7 +197,7 @@ class Counting:
             result = _product(result, self._weights(weight, operand))
         for way in ways:
             if operand is not None and self._leads_to(way, operand.variable):
-                onwards = [onward for onward in self.branches(way.far) if onward.far != variable]
+                onwards = [onward for onward in self.branches[way.far] if onward.far != variable]
                 behind = self.local(way.far, onwards, weight, operand)
                 gathered = self._gathered(way, behind)
             else:
@@ -216,7 +215,7 @@ class Counting:
         """Whether the wanted variable is behind this branch."""
         if way.far == wanted:
             return True
-        return any(self._leads_to(onward, wanted) for onward in self.branches(way.far) if onward.far != way.near)
+        return any(self._leads_to(onward, wanted) for onward in self.branches[way.far] if onward.far != way.near)
 
     def _weights(self, weight: Weight, operand: PropertyRef) -> np.ndarray:
         import numpy as np
@@ -236,12 +235,12 @@ class Counting:
         import numpy as np
 
         self.arguments.deadline.check()
-        if behind is not None:
-            edges = self.compact.view.rows(f"edge:{way.expansion.edge}") * (2 if way.direction == "both" else 1)
-            if edges * largest(behind) > MAX_NUMBER:
-                raise NotFactored
+        highest = 1.0 if behind is None else largest(behind)
+        edges = self.compact.view.rows(f"edge:{way.expansion.edge}") * (2 if way.direction == "both" else 1)
+        if edges * highest > MAX_NUMBER:
+            raise NotFactored
         if way.near not in self.few and way.far not in self.few:
-            return self._gathered_whole(way, behind)
+            return self._gathered_whole(way, behind, edges, highest)
         places, others = self._pairs(way)
         weights = None if behind is None else behind[others]
         return np.bincount(places, weights=weights, minlength=self.count(way.near)).astype(np.int64)
@@ -277,14 +276,17 @@ class Counting:
         is_built = self.compact.has_neighbours(way.expansion.edge, way.direction, per_edge=per_edge)
         return self._touched(way) + (0 if is_built else self.compact.view.rows(f"edge:{way.expansion.edge}"))
 
-    def _gathered_whole(self, way: DirectedExpansion, behind: np.ndarray | None) -> np.ndarray:
+    def _gathered_whole(
+        self, way: DirectedExpansion, behind: np.ndarray | None, edges: int, highest: float
+    ) -> np.ndarray:
         import numpy as np
 
         if behind is None:
             return self.adjacency(way).degrees()
+        followed = np.count_nonzero(behind) * (NODE_COST + edges / max(len(behind), 1))
+        if followed * FOLLOWED_COST > edges + self.count(way.near):
+            return self.adjacency(way).sums(behind, highest)
         chosen = np.flatnonzero(behind)
-        if len(chosen) * WALKED_SHARE > len(behind):
-            return self.adjacency(way).sums(behind)
         others, places = self.adjacency(way.back).expand(chosen)
         weights = None if (behind[chosen] == 1).all() else behind[chosen][others]
         return np.bincount(places, weights=weights, minlength=self.count(way.near)).astype(np.int64)

@@ -26,7 +26,7 @@ MAX_PAIRS = 50_000_000
 
 
 def _answer(read: Read) -> Answer | None:
-    if not has_ordinals(read.plan):
+    if not read.prepared().form(has_ordinals):
         return None
     prepared = read.prepared("ordinal")
     is_worth = bool(prepared.query.hops) and Compact(read.view).fits(prepared.query)

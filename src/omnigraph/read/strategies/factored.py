@@ -17,7 +17,7 @@ from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.plan import Aggregate, EntityRef, Expression, PropertyRef, ReadPlan
 from omnigraph.read.inputs.adjacency import Compact, has_ordinals
 from omnigraph.read.sql.shapes import OutputColumn
-from omnigraph.read.strategies.counting import Counting, DirectedExpansion, NotFactored, Weight, branch, largest
+from omnigraph.read.strategies.counting import Counting, DirectedExpansion, NotFactored, Tree, Weight, branch, largest
 from omnigraph.read.strategies.forms import is_ordered
 from omnigraph.read.strategies.grouping import MAX_EXACT, Cut, Grouping
 from omnigraph.read.strategies.strategy import Answer, InputChoice, Read, Strategy, hop_name
@@ -55,15 +55,16 @@ class FactoredForm:
         object.__setattr__(self, "groupings", (Grouping(self.plan, unique=False), Grouping(self.plan, unique=True)))
 
     @cached_property
-    def types(self) -> dict[str, str]:
-        return {binding.variable: binding.types[0] for binding in self.plan.pattern.bindings}
+    def tree(self) -> Tree:
+        return Tree(self.plan.pattern)
 
     def named(self, catalog: Catalog) -> set[str]:
         """The variables whose nodes the group key identifies, by their id or key."""
         variables_named = set()
         for expression in (projection.expression for projection in self.plan.projections):
             is_key = isinstance(expression, PropertyRef) and (
-                expression.column == "id" or catalog.nodes[self.types[expression.variable]].key == (expression.column,)
+                expression.column == "id"
+                or catalog.nodes[self.tree.types[expression.variable]].key == (expression.column,)
             )
             if isinstance(expression, EntityRef) or is_key:
                 variables_named.add(expression.variable)  # type: ignore[union-attr]  # one of the two
@@ -154,7 +155,7 @@ def _is_additive(aggregate: Aggregate, edges: set[str]) -> bool:
 
 
 def _answer(read: Read) -> Answer | None:
-    if not has_ordinals(read.plan):
+    if not read.prepared().form(has_ordinals):
         return None
     prepared = read.prepared("ordinal")
     form = prepared.form(factored_form)
@@ -181,7 +182,7 @@ class _Factored:
         self.view, self.form, self.arguments = view, form, arguments
         self.plan = form.plan
         self.compact = Compact(view, arguments.deadline)
-        self.counting = Counting(self.compact, form.plan.pattern, arguments)
+        self.counting = Counting(self.compact, form.tree, arguments)
 
     def run(self, outputs: tuple[OutputColumn, ...]) -> pa.Table:
         """The tree's columns (r0 …). Raises NotFactored."""
@@ -206,7 +207,7 @@ class _Factored:
         linked = {frozenset((link.near, link.far)) for link in self.form.links}
         result: np.ndarray | None = None
         for variable, places in matches.items():
-            ways = [way for way in counting.branches(variable) if frozenset((way.near, way.far)) not in linked]
+            ways = [way for way in counting.branches[variable] if frozenset((way.near, way.far)) not in linked]
             local = counting.local(variable, ways, weight, operand if isinstance(operand, PropertyRef) else None)
             if local is not None:
                 result = local[places] if result is None else _multiplied(result, local[places])
@@ -221,8 +222,8 @@ class _Factored:
         counting = self.counting
         # The total is the same from any variable. Seen from this one, a hop is often just the degrees, which are held.
         hops = self.plan.pattern.expansions
-        beyond = {name: sum(name not in (hop.source, hop.target) for hop in hops) for name in self.form.types}
-        root = min(self.form.types, key=lambda variable: (counting.count(variable), beyond[variable], variable))
+        beyond = {name: sum(name not in (hop.source, hop.target) for hop in hops) for name in self.form.tree.types}
+        root = min(self.form.tree.types, key=lambda variable: (counting.count(variable), beyond[variable], variable))
         everything = {root: np.arange(counting.count(root))}
         arrays = {}
         for place, projection in enumerate(self.plan.projections):
@@ -263,13 +264,13 @@ class _Factored:
             assert isinstance(expression, EntityRef | PropertyRef)
             variable = expression.variable
             if outputs[place].is_key:
-                nodes = self.compact.nodes(self.form.types[variable])
+                nodes = self.compact.nodes(self.form.tree.types[variable])
                 arrays[f"c{place}"] = pa.array(nodes.ordinals(self._nodes(variable, matches)))
             else:
                 cells.setdefault(variable, []).append((place, _stored(expression)))
         for variable, wanted in cells.items():
             names = list(dict.fromkeys(name for _, name in wanted))
-            columns = self.compact.columns(self.form.types[variable], names, self._nodes(variable, matches))
+            columns = self.compact.columns(self.form.tree.types[variable], names, self._nodes(variable, matches))
             arrays |= {f"c{place}": columns[name] for place, name in wanted}
         return self.form.groupings[is_unique].run(pa.table(arrays), self._cut(), self.arguments.deadline)
 
@@ -290,7 +291,7 @@ class _Factored:
                 continue
             if not isinstance(expression, PropertyRef) or outputs[place].is_key or not is_ordered(expression):
                 return None
-            coded = self.compact.codes(self.form.types[expression.variable], expression.column)
+            coded = self.compact.codes(self.form.tree.types[expression.variable], expression.column)
             if coded is None or size * len(coded.values) > MAX_GROUPS:
                 return None
             groups = groups * len(coded.values) + coded.codes[self._nodes(expression.variable, matches)]

@@ -22,6 +22,7 @@ from omnigraph.read.inputs.adjacency import Compact, reachable
 from omnigraph.read.sql.prepared import PreparedQuery
 from omnigraph.read.sql.shapes import EDGE, KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
 from omnigraph.read.strategies.strategy import Answer, InputChoice, Path, Read, Strategy, hop_name
+from omnigraph.remembered import Remembered
 from omnigraph.tables.ascending import distinct
 from omnigraph.values.arrow import arrow_type
 from omnigraph.values.canonical import canonical_text
@@ -70,6 +71,16 @@ def _answer(read: Read) -> Answer | None:
 
 
 REDUCTION = Strategy("reduction", frozenset({"auto", "index"}), _answer)
+
+
+_indexed: Remembered[tuple[NodeType, frozenset[str]]] = Remembered(512)
+
+
+def _indexed_columns(entity: NodeType) -> frozenset[str]:
+    """The columns whose values an index finds. The cached value holds the type, so no other type can get its id."""
+    return _indexed.get(
+        id(entity), lambda: (entity, frozenset(spec.column for spec in index_specs(entity) if spec.kind == "BTREE"))
+    )[1]
 
 
 @dataclass(frozen=True)
@@ -144,8 +155,7 @@ class _Reduction:
         if len(node.types) > 1:
             return False
         fixed = self._predicates[node.name].fixed
-        entity = self.view.catalog.nodes[node.types[0]]
-        return any(spec.column in fixed for spec in index_specs(entity) if spec.kind == "BTREE")
+        return bool(fixed) and not _indexed_columns(self.view.catalog.nodes[node.types[0]]).isdisjoint(fixed)
 
     def _fetch(self, node: NodeInput) -> None:
         """Read a node's rows: by id if ids are known, else by its conditions."""

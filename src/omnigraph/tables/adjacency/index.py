@@ -36,6 +36,7 @@ CHANGED_SHARE = 8
 CHANGED_ROWS = 4_096
 MAX_LOOKED_UP = 1_024
 """More ids than this are looked up through an index, or by a scan."""
+READ_SHARE = 8
 FEW_CELLS = 64
 """Up to this many cells per column are read together, as Python values."""
 MAX_TRIED = 4
@@ -172,11 +173,11 @@ class AdjacencyIndex:
 
     def _cells(self, table: Table, nodes: Nodes, name: str, numbers: np.ndarray) -> pa.Array:
         """A column at the given live node numbers. Unless the column is held, up to `MAX_LOOKED_UP` cells are read on their
-        own."""
+        own, if they are less than one in `READ_SHARE`."""
         import pyarrow as pa
 
         is_held = name == "id" or ("base column", *self._column_key(table, nodes, name)) in self._cache
-        if is_held or len(numbers) > MAX_LOOKED_UP:
+        if is_held or len(numbers) > min(MAX_LOOKED_UP, table.rows // READ_SHARE):
             return self.column(table, nodes, name).take(numbers)
         column = table.rows_at(nodes.addresses(table, numbers), [name]).column(0)
         return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

@@ -376,6 +376,8 @@ def stored_columns(table: Table, name: str, fragments: list[Fragment]) -> list[p
 
     if not fragments:
         return []
+    if all(fragment.deletions == "" for fragment in fragments) and (whole := table.stored.read_whole(fragments)):
+        return [columns[name] for columns in whole]
     column = table.read_stored([name], [fragment.id for fragment in fragments]).column(0)
     whole = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
     parts, first = [], 0
