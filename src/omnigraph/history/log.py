@@ -19,13 +19,14 @@ from omnigraph.storage import Store
 
 MAX_TAIL = 64
 MAX_SHARES = 4
-"""How many times the records an entry of many commits may hold: fewer of them roll up, and others wait for that less often."""
+"""The tail of an entry of many commits may have up to this many times as many records, so that roll-ups, which others wait for,
+are rarer."""
 MAX_TAIL_TEXT = 64 * 1024
 """The maximum length of all actors and messages in a tail: every entry repeats them until they are rolled up."""
 SEGMENTS_PER_LEVEL = 4
 SEGMENTS_HELD = 16
 MAX_BYTES_HELD = 64 * 1024
-"""A larger segment is read again when it is asked for."""
+"""Larger segments are not cached."""
 
 
 class Log:
@@ -42,7 +43,7 @@ class Log:
         """Tail and segments for the entry after this one. If the tail is full, it is rolled up (garbage if that entry loses the
         race)."""
         tail = Tail.of(entry.tail).followed_by([step.commit for step in entry.steps])
-        # An entry of several commits may hold as many records for each of them, up to a point.
+        # An entry of several commits may have more records, up to MAX_SHARES times as many.
         if (
             len(tail) < self.max_tail * min(len(entry.steps) or 1, MAX_SHARES)
             and tail.attribution_size <= MAX_TAIL_TEXT

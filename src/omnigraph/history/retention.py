@@ -1,20 +1,20 @@
-"""What keeps cleanup and everybody else out of each other's way: the watermark, the cutoff and fences.
+"""How cleanup and all other processes stay safe from each other: the watermark, the cutoff and fences.
 
-Cleanup deletes two kinds of things, and each has its own late comer.
+Cleanup deletes two kinds of objects, and for each another process may come too late.
 
-*Entries of a chain.* The **watermark** of a branch goes up first, durably; only then are entries below it deleted, and those
-only that were superseded GRACE_S ago. Whoever still holds an old head either probes within PROBE_WINDOW_S, and nothing that
-young is ever deleted, or looks at the listing; a writer that made a deleted position anew reads the watermark and knows
-(`Chain._was_in_chain`). Whoever makes a tag or a branch at an old commit looks at the watermark afterwards, and cleanup looks
-at tags and branches after it has raised the watermark: one of the two sees the other.
+*Entries of a chain.* The **watermark** of a branch is raised first, durably; only then are entries below it deleted, and only
+those that were superseded at least GRACE_S ago. A process with an old head either probes within PROBE_WINDOW_S, and nothing that
+young is ever deleted, or lists the chain; a writer that created an entry at a deleted position notices it by reading the
+watermark (`Chain._was_in_chain`). A process that creates a tag or a branch at an old commit reads the watermark afterwards, and
+cleanup reads tags and branches after it has raised the watermark: one of the two sees the other.
 
-*Files that no kept commit names.* Some writer may have staged them and not have published yet. The **cutoff**, a time of
-the store's own clock, goes up first: files written before it may be gone. Then every living branch gets a **fence**, an entry
-without commits; then the heads are read, and what they do not need may be deleted. So a writer that was stopped between
-staging and its create has either published before the fence, and its files are seen, or has lost the position to it (or to
-somebody else). It makes another attempt then, and before each attempt whoever staged longer ago than PROBE_WINDOW_S compares
-that time with the cutoff (`check_staged`). Long writes hold a lease, which keeps the cutoff below the time they began
-(`leases`); a prepared plan names what it staged, and protects it for as long as it is there.
+*Files that no kept commit names.* A writer may have staged them and not have published yet. The **cutoff**, a time of the store's
+clock, is raised first: files written before it may be gone. Then every living branch gets a **fence**, an entry without commits;
+then the heads are read, and what they do not need may be deleted. So a writer that was stopped between staging and its create
+either has published before the fence, and its files are seen, or has lost the position to the fence or to another entry. Then it
+makes another attempt, and before each attempt a writer that staged longer ago than PROBE_WINDOW_S compares that time with the
+cutoff (`check_staged`). Long writes hold a lease, which keeps the cutoff below the time they began (`leases`); a prepared plan
+names what it staged, and protects it as long as the plan exists.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from omnigraph.storage import Store
 GRACE_S = 6 * PROBE_WINDOW_S
 """What was superseded, or written and not yet named, within this time is never deleted."""
 CLOCK_MARGIN_S = 60.0
-"""Two clocks measure the same hours differently by less than this."""
+"""Two clocks differ by less than this over the hours that are compared."""
 CUTOFFS = "cutoffs"
 
 
@@ -48,7 +48,7 @@ class Retention:
         self.clock = clock
 
     def store_now(self) -> float:
-        """The time by the store's own clock, with which ages of objects are measured: an object is written and looked at."""
+        """The time by the store's clock, which determines the ages of objects: the time of an object that is written for this."""
         key = f"staging/clock-{self.new_id()}"
         self.store.put(key, b"")
         try:
@@ -59,7 +59,7 @@ class Retention:
     # ------------------------------------------------------------ what cleanup does, in this order
 
     def raise_watermark(self, branch: str, floor: int) -> None:
-        """Say durably that entries below `floor` may be gone. It never falls."""
+        """Record durably that entries below `floor` may be gone. The watermark never falls."""
         reach(Failpoint.SWEEP_BEFORE_WATERMARK)
         with contextlib.suppress(ObjectExists):
             self.store.create(watermark_key(branch, floor), seal({"floor": floor}))
@@ -67,7 +67,7 @@ class Retention:
         self._delete_surpassed(watermark_folder(branch))
 
     def raise_cutoff(self, cutoff: float) -> None:
-        """Say durably that files written before this time, and named by no commit, may be gone. It never falls."""
+        """Record durably that files written before this time, and named by no commit, may be gone. The cutoff never falls."""
         time_us = int(cutoff * 1_000_000)
         with contextlib.suppress(ObjectExists):
             self.store.create(_cutoff_key(time_us), seal({"cutoff": time_us}))
@@ -75,10 +75,10 @@ class Retention:
         self._delete_surpassed(CUTOFFS)
 
     def _delete_surpassed(self, folder: str) -> None:
-        """Delete watermarks, or cutoffs, below one that has stood for GRACE_S.
+        """Delete watermarks, or cutoffs, below one that is at least GRACE_S old.
 
-        Somebody may be listing them: who misses one that was made meanwhile still finds the one before it. A listing of a
-        folder on disk takes no snapshot of it.
+        Other processes may be listing them: a listing of a folder on disk is not a snapshot, but one that misses a new object
+        still finds the one before it.
         """
         listed = self.store.list(folder)
         now = max(info.modified for info in listed).timestamp() if listed else 0.0
@@ -87,13 +87,13 @@ class Retention:
             self.store.delete_many([info.key for info in listed[has_stood.index(True) + 1 :]])
 
     def cutoff(self) -> float:
-        """The highest cutoff there is; 0 when nothing was ever deleted."""
+        """The highest cutoff; 0 if nothing was ever deleted."""
         listed = self.store.list(CUTOFFS, limit=1)
         return _cutoff_us(listed[0].key) / 1_000_000 if listed else 0.0
 
     def fence(self, branch: str) -> None:
-        """Take the next position of a living branch, so that nobody gets it with what was prepared before. Somebody else's
-        entry does as well: it was made after this looked for the head."""
+        """Take the next position of a living branch, so that no write that was prepared before gets it. An entry of another
+        process does as well: it was created after this read the head."""
         prepared_at = self.clock()
         head = self.chain.newest(branch)
         if head is None or not head.alive:
@@ -112,7 +112,7 @@ class Retention:
         reach(Failpoint.SWEEP_AFTER_FENCE)
 
     def fence_opening(self, opening: Entry) -> None:
-        """The same for a branch that is not there and that a plan would make: it is closed before it was opened."""
+        """Like `fence`, for a branch that does not exist and that a plan would create: it is closed before it is opened."""
         prepared_at = self.clock()
         newest = self.chain.newest(opening.branch)
         if newest is not None and newest.alive:
@@ -123,12 +123,12 @@ class Retention:
         closing = replace(opening, id=entry_id, op="delete", position=position, incarnation=incarnation, steps=())
         self.chain.append(closing, prepared_at=prepared_at)
 
-    # ------------------------------------------------------------ what others do
+    # ------------------------------------------------------------ what other processes do
 
     def check_staged(self, plan: PublishPlan) -> None:
-        """Before a plan is published: StagedTooLongAgo when a cleanup may have taken what it staged.
+        """Called before a plan is published: StagedTooLongAgo if a cleanup may have removed what it staged.
 
-        It is asked after the head was looked at and before the create; a cleanup that begins in between has a fence there.
+        It is called after the head was read and before the create; a cleanup that begins in between creates a fence.
         """
         is_late = plan.kept_since is not None and self.clock() - plan.kept_since >= PROBE_WINDOW_S
         if is_late and not self.is_prepared(plan.commit_id):
@@ -137,15 +137,15 @@ class Retention:
             self.check_cutoff(plan.branch, plan.staged_since)
 
     def check_prepared(self, plan: PublishPlan) -> None:
-        """After a prepared plan was stored, which protects what it names from now on: StagedTooLongAgo when a cleanup that
-        has not seen it may have taken that already."""
+        """Called after a prepared plan was stored, which protects what it names from then on: StagedTooLongAgo if a cleanup that
+        has not seen it may have removed something already."""
         if plan.staged_since is not None:
             self.check_cutoff(plan.branch, plan.staged_since)
 
     @contextlib.contextmanager
     def explaining(self, branch: str, staged_since: float) -> Iterator[None]:
-        """What fails in the block because a file is not there fails as StagedTooLongAgo if cleanup may have taken it. Not what
-        leaves open whether there is a commit."""
+        """Within the block, an error because of a missing file becomes StagedTooLongAgo if cleanup may have removed it; but not
+        an error with an unknown outcome."""
         try:
             yield
         except (StorageError, Damaged) as error:
@@ -162,7 +162,7 @@ class Retention:
             raise late from error
 
     def check_cutoff(self, branch: str, staged_since: float) -> None:
-        """StagedTooLongAgo when a cleanup may have taken what was staged from this time on and is not named yet."""
+        """StagedTooLongAgo if a cleanup may have removed what was staged since this time and is not named by a commit yet."""
         elapsed = self.clock() - staged_since
         if elapsed < PROBE_WINDOW_S:
             return
@@ -178,7 +178,8 @@ class Retention:
         return True
 
     def check_kept(self, commit: CommitRef, what: str) -> None:
-        """After something was made that protects a commit: HistoryGap when a cleanup that has not seen it may take the commit."""
+        """Called after something was created that protects a commit: HistoryGap if a cleanup that has not seen it may remove the
+        commit."""
         floor = self.chain.floor(commit.branch)
         if floor > commit.position:
             raise HistoryGap(
@@ -191,14 +192,14 @@ class Retention:
 
 
 def limit_object(key: str) -> bytes | None:
-    """The bytes of a watermark or cutoff, which follow from its key; None for any other object."""
+    """The bytes of a watermark or cutoff, which its key determines; None for any other object."""
     if key.startswith(f"{CUTOFFS}/"):
         return seal({"cutoff": _cutoff_us(key)})
     return seal({"floor": position_of(key)}) if key.startswith(f"{WATERMARKS}/") else None
 
 
 def _cutoff_key(time_us: int) -> str:
-    """Highest first, as the entries of a chain."""
+    """The key of a cutoff. Keys sort highest first, like the entries of a chain."""
     return f"{CUTOFFS}/{_MAX_TIME_US - time_us:018d}.json"
 
 

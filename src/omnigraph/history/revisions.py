@@ -1,4 +1,5 @@
-"""From what a user writes to a commit: a branch, `branch~N`, a tag, a commit id or a unique beginning of one; a time."""
+"""Revisions: finds the commit that a user names by a branch, `branch~N`, a tag, a commit id or a unique beginning of one, or a
+time."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _BACK = re.compile(r"(?P<branch>.+)~(?P<steps>[0-9]{1,12})")
 
 AMBIGUOUS_SHOWN = 5
 MAX_REVISION = 256
-"""Characters of a branch or tag name, and room for `~N`."""
+"""The maximum length: that of a name of a branch or tag, and room for `~N`."""
 
 
 class Revisions:
@@ -30,10 +31,10 @@ class Revisions:
         self.lineage = lineage
         self.tags = tags
         self._untagged: dict[str, str] = {}
-        """Branches whose name no tag has, with the incarnation that was seen."""
+        """Branches whose name is not a tag's, with the incarnation for which that was checked."""
 
     def snapshot(self, ref: CommitRef) -> Snapshot:
-        """The state right after a commit, of whatever branch and age."""
+        """The state right after a commit, of any branch and age."""
         entry = self.lineage.entry_of(ref)
         for snapshot in (entry.before, *entry.snapshots()):
             if snapshot.commit.id == ref.id:
@@ -41,14 +42,14 @@ class Revisions:
         raise CommitNotFound(f"commit '{ref.id}' not found")
 
     def resolve(self, revision: str, as_of: str | dt.datetime | None = None) -> Snapshot:
-        """The state a revision names; with `as_of`, a branch as it was at that time."""
+        """The state that a revision names; with `as_of`, a branch as it was at that time."""
         named = self._find(revision, as_of)
         if isinstance(named, Entry):
             return named.head
         return self.snapshot(named.ref if isinstance(named, Commit) else named)
 
     def commit(self, revision: str, as_of: str | dt.datetime | None = None) -> Commit:
-        """The commit a revision names; it is found even when its state was swept."""
+        """The commit that a revision names; it is found even if cleanup removed its state."""
         named = self._find(revision, as_of)
         match named:
             case Entry():
@@ -58,7 +59,8 @@ class Revisions:
         return self.snapshot(named).commit
 
     def owner(self, revision: str, as_of: str | dt.datetime | None = None) -> tuple[str, str | None]:
-        """The branch that a revision is, and None; of any other revision, the branch that its commit was made on, and the commit."""
+        """The branch, and None, if the revision is a branch; otherwise the branch that its commit was made on, and the id of the
+        commit."""
         named = self._find(revision, as_of)
         if isinstance(named, Entry):
             return named.branch, None
@@ -66,7 +68,7 @@ class Revisions:
         return ref.branch, ref.id
 
     def entry(self, revision: str, as_of: str | dt.datetime | None = None) -> Entry:
-        """An entry whose last commit is the one a revision names: where its log starts, and where a branch can."""
+        """An entry whose last commit is the one that a revision names: its log, and a new branch, can start there."""
         named = self._find(revision, as_of)
         if isinstance(named, Entry):
             return named
@@ -75,7 +77,7 @@ class Revisions:
     def entry_at(self, ref: CommitRef) -> Entry:
         """An entry whose last commit is this one."""
         entry = self.lineage.entry_of(ref)
-        # Merges stand alone in their entry, so only the own incarnation is reached less far.
+        # A merge has an entry to itself, so only the own incarnation is reached less far.
         reached = {**entry.ancestry.reached, ref.incarnation: ref.seq}
         return replace(
             entry,
@@ -84,7 +86,8 @@ class Revisions:
         )
 
     def _find(self, revision: str, as_of: str | dt.datetime | None) -> Entry | Commit | CommitRef:
-        """`branch~N` and commit ids are known by their form; then a branch, a tag, the beginning of a commit id."""
+        """`branch~N` and commit ids are recognized by their form; otherwise a branch, a tag, and the beginning of a commit id are
+        tried."""
         if not isinstance(revision, str) or not revision:
             raise UsageError(f"{revision!r} is not a revision", hint="a branch, branch~N, a tag or a commit id")
         if len(revision) > MAX_REVISION:
@@ -107,9 +110,9 @@ class Revisions:
         raise _unknown(revision)
 
     def _branch(self, name: str) -> Entry | None:
-        """The head of the branch of this name, if there is one; AmbiguousRevision when a tag has the name too.
+        """The head of the branch of this name, if there is one; AmbiguousRevision if a tag has the name too.
 
-        No tag of the name can be made any more once the branch is there, so looking for one once in an incarnation is enough.
+        No tag of the name can be created while the branch exists, so checking once per incarnation is enough.
         """
         try:
             head = self.chain.head(name)
@@ -156,7 +159,7 @@ class Revisions:
         return commit
 
     def find(self, commit_id: str) -> Commit:
-        """A commit by id: in main's log, then in those of the other branches, former incarnations included, then of tags."""
+        """A commit by id, from the log of main, then of the other branches, including former incarnations, then of tags."""
         for entry in self._logs():
             known = self.log.find(entry, commit_id)
             if known is not None:
@@ -164,13 +167,13 @@ class Revisions:
         raise CommitNotFound(f"commit '{commit_id}' not found")
 
     def _logs(self) -> Iterator[Entry]:
-        """The newest entry of every incarnation of every branch, main first; then the entries of tagged commits on incarnations
-        of which nothing else is left."""
+        """The newest entry of every incarnation of every branch, main first; then the entries of tagged commits on other
+        incarnations."""
         seen = set()
         for entry in self._branch_logs():
             yield entry
             seen.add(entry.incarnation)
-        with contextlib.suppress(Damaged):  # A damaged tag is an error of whoever asks for the tag.
+        with contextlib.suppress(Damaged):  # A damaged tag is an error only if that tag is asked for.
             for ref in self.tags.list().values():
                 if ref.incarnation not in seen:
                     with contextlib.suppress(HistoryGap):

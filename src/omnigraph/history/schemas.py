@@ -13,7 +13,7 @@ from omnigraph.storage import Store
 
 
 class SchemaTexts:
-    """Stored schema texts, cached for ever: a hash has one meaning."""
+    """Stored schema texts, by hash. Cached for ever."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -21,7 +21,7 @@ class SchemaTexts:
         self._lock = threading.Lock()
 
     def put(self, data: bytes) -> str:
-        """Store a schema; its hash."""
+        """Store a schema; returns its hash."""
         digest = hashlib.sha256(data).hexdigest()
         reach(Failpoint.SCHEMA_BEFORE_PUT)
         with contextlib.suppress(ObjectExists):
@@ -31,7 +31,7 @@ class SchemaTexts:
         return digest
 
     def get(self, digest: str) -> bytes:
-        """The schema with this hash. Damaged when what is stored under it has another one."""
+        """The schema with this hash. Damaged if what is stored has another hash."""
         with self._lock:
             known = self._known.get(digest)
         if known is None:

@@ -1,4 +1,4 @@
-"""Tags: names for commits. A tag is one object, made once, and protects its commit from the sweep."""
+"""Tags: names for commits. A tag is one object that never changes, and protects its commit from cleanup."""
 
 from __future__ import annotations
 
@@ -51,9 +51,10 @@ class Tags:
         self.write_features = write_features
 
     def create(self, name: str, commit: CommitRef) -> None:
-        """AlreadyExists when the name is taken, by a branch or by another commit; the same tag twice is fine.
+        """Create a tag. AlreadyExists if the name is taken by a branch, or by a tag of another commit; the same tag twice is
+        fine.
 
-        HistoryGap when the commit lies below what a sweep keeps: a sweep that has not seen the tag may take it away.
+        HistoryGap if the commit is below the watermark: a cleanup that has not seen the tag may remove it.
         """
         check_branch_name(name)
         check_writable(self.write_features, "this graph")
@@ -82,23 +83,23 @@ class Tags:
             raise
 
     def _take_back(self, name: str, tag_id: str) -> None:
-        """Remove the tag if it is still ours. The error under way says more than one of this would."""
+        """Delete the tag if it is still ours. Errors of this are suppressed: the one being handled says more."""
         with contextlib.suppress(StorageError):
             held = self._held(name)
             if held is not None and held.id == tag_id:
                 self.store.delete(tag_key(name))
 
     def _check_no_branch(self, name: str) -> None:
-        """Before the tag is made, and after: a branch that was made meanwhile had no chance to see the tag, and stays."""
+        """Checked before the tag is created, and after: a branch that was created meanwhile could not see the tag, and stays."""
         newest = self.chain.newest(name)
         if newest is not None and newest.alive:
             raise AlreadyExists(f"'{name}' is a branch", hint="choose another name for the tag")
 
     def check_no_tag(self, name: str) -> None:
-        """AlreadyExists when a tag has the name that a branch is about to get.
+        """AlreadyExists if a tag has the name that a branch is about to get.
 
-        A tag looks for the branch before it is made and again afterwards. If it is made right between this look and the
-        branch's entry, and has looked twice by then, both are there: the name is ambiguous until one of them is deleted.
+        Creating a tag checks for the branch before and after. If both checks happen between this one and the branch's entry, both
+        exist: the name is ambiguous until one of them is deleted.
         """
         if self.find(name) is not None:
             raise AlreadyExists(
@@ -106,7 +107,7 @@ class Tags:
             )
 
     def find(self, name: str) -> CommitRef | None:
-        """The commit that the tag names. What cannot be a name is none, and may not even be one for a file."""
+        """The commit that the tag names. None for an invalid name, which may not even be valid as the name of a file."""
         try:
             check_branch_name(name)
         except UsageError:
@@ -125,12 +126,12 @@ class Tags:
         return read_as(key, lambda: _Tag(value["id"], decode_ref(value["commit"])), affected)
 
     def ids_naming(self, commit: CommitRef) -> list[str]:
-        """The ids of all tags of a commit: a tag that is made again has another one."""
+        """The ids of all tags of a commit: a tag that is created again has a new id."""
         held = [self._held(name) for name in self._names()]
         return [tag.id for tag in held if tag is not None and tag.commit == commit]
 
     def delete(self, name: str) -> None:
-        """A damaged tag can be deleted too: that is how it is made again."""
+        """Delete a tag. A damaged one can be deleted too, and then created again."""
         check_writable(self.write_features, "this graph")
         with contextlib.suppress(Damaged):
             if self.find(name) is None:

@@ -10,7 +10,7 @@ EPOCH = dt.datetime.fromtimestamp(0, dt.UTC)
 
 
 def to_microseconds(time: dt.datetime) -> int:
-    """Exact: a float of today's instants has no room for microseconds."""
+    """Computed with integers: a float cannot represent today's instants to the microsecond."""
     return (time - EPOCH) // dt.timedelta(microseconds=1)
 
 
@@ -28,7 +28,7 @@ def parse_time(text: str) -> dt.datetime | None:
 
 
 def time_of(as_of: str | dt.datetime) -> dt.datetime:
-    """A time that a caller gave, as an instant; without a zone it is UTC."""
+    """A time that a caller passed, as an instant; without a zone it is UTC."""
     time = parse_time(as_of) if isinstance(as_of, str) else as_of
     if not isinstance(time, dt.datetime):
         raise UsageError(f"{as_of!r} is not a time", hint="write 2026-07-01 or 2026-07-01T12:00:00Z")

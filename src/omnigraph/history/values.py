@@ -1,8 +1,8 @@
-"""The values of history: what a commit object holds. All frozen; `encoding` turns them into bytes and back.
+"""The values of history, as stored in entries. All frozen; `encoding` turns them into bytes and back.
 
 An *entry* is one object of a branch's chain: the snapshot before it, and the commits it adds (one, or several that were
-published together). A branch that was deleted and made again is a new *incarnation* of its name, so an old commit of it
-is never mistaken for a new one. `seq` counts commits along first parents, across branches.
+published together). A branch that was deleted and created again is a new *incarnation* of its name, so an old commit of it is
+never mistaken for a new one. `seq` counts commits along first parents, across branches.
 
 `extra` holds members of a stored value that this version does not know: it ignores them, and keeps them wherever it writes
 the same value again.
@@ -43,17 +43,17 @@ def new_incarnation(branch: str, position: int, entry_id: str) -> str:
 
 
 def incarnation_start(incarnation: str) -> tuple[str, int]:
-    """The branch and the position an incarnation starts at."""
+    """The branch and the position at which an incarnation starts."""
     branch, _, rest = incarnation.rpartition("@")
     return branch, int(rest.partition(".")[0])
 
 
 @dataclass(frozen=True)
 class TableState:
-    """One table as a snapshot sees it: `version` is the stored version, `generation` the small number shown to users.
+    """One table in a snapshot: `version` is the stored version, `generation` the small number shown to users.
 
-    `digest` is that of the version's manifest, where it is known. `inline` is what small commits changed since that version
-    was stored; `rows` counts what a reader sees of both.
+    `digest` is that of the version's manifest, where it is known. `inline` is what small commits changed since that version was
+    stored; `rows` is the number of rows of both together.
     """
 
     path: str
@@ -71,7 +71,7 @@ class TableState:
 
     @property
     def content(self) -> tuple[str, int, Inline]:
-        """Equal for two states that have the same rows, stored alike."""
+        """Equal for two states with the same rows, stored in the same way."""
         return self.path, self.version, self.inline
 
     def to_json(self) -> dict[str, Any]:
@@ -79,16 +79,16 @@ class TableState:
         return value
 
     def text(self, *, with_removed: bool = False) -> str:
-        """As JSON. `with_removed`: with the ids that its last change removed."""
+        """The state as JSON; with `with_removed`, including the ids that its last change removed."""
         return self._as_text(with_removed=True) if with_removed else self._text
 
     @cached_property
     def _text(self) -> str:
-        """Every entry repeats the states of all tables: most of them have not changed since the one before."""
+        """Cached: every entry repeats the states of all tables, most of which have not changed since the previous one."""
         return self._as_text()
 
     def _as_text(self, *, with_removed: bool = False) -> str:
-        """The version is text: JSON readers of other languages do not keep 64 bits of a number."""
+        """The version is text, because JSON readers of other languages do not keep integers of 64 bits."""
         members = [f'"path":{stored_text(self.path)},"version":"{self.version}"']
         members.append(f'"generation":{self.generation:d},"rows":{self.rows:d}')
         if self.digest is not None:
@@ -145,7 +145,7 @@ def decode_ref(value: Mapping[str, Any]) -> CommitRef:
 
 @dataclass(frozen=True)
 class WriteKey:
-    """The key a commit was made under, as digests: of the key's text, or of an application whose sequence has this number;
+    """The key under which a commit was made, as digests: of the key's text, or of an application whose sequence has this number;
     and of what was asked for."""
 
     name: str
@@ -154,7 +154,7 @@ class WriteKey:
 
     @property
     def id(self) -> str:
-        """Tells the key from every other one of a branch."""
+        """Identifies the key among all keys of a branch."""
         return self.name if self.number is None else f"{self.name}:{self.number}"
 
     def to_json(self) -> dict[str, Any]:
@@ -218,7 +218,7 @@ class Snapshot:
     tables: Mapping[str, TableState]
 
     def table(self, key: str) -> TableState | None:
-        """None: the type has no rows yet, and no table."""
+        """The state of a table, or None if there is none: no row of the type was ever written."""
         return self.tables.get(key)
 
 
@@ -232,7 +232,7 @@ class CommitStep:
 
     @property
     def removed_ids(self) -> frozenset[str]:
-        """Of rows that went, where the step says so: a small mutation alone does."""
+        """Ids of rows that the step removed, if it lists them: only a small mutation does."""
         if self.commit.kind != "mutation":
             return frozenset()
         changes = [state.inline[-1] for state in self.tables.values() if state is not None and state.inline]
@@ -241,7 +241,7 @@ class CommitStep:
 
 @dataclass(frozen=True)
 class LogSegment:
-    """A rolled-up run of older commit records, and what it holds, so that a search opens only the right ones."""
+    """A rolled-up run of older commit records, and the range that it covers, so that a search opens only the right segments."""
 
     id: str
     level: int
@@ -275,7 +275,7 @@ KEYS_SUFFIX = ".keys.json"
 
 @dataclass(frozen=True)
 class KeyObject:
-    """A stored object of write keys, and the place and time of the newest of them."""
+    """A stored object of write keys, and the seq and time of the newest one."""
 
     id: str
     last_seq: int
@@ -289,10 +289,10 @@ class KeyObject:
 
 @dataclass(frozen=True)
 class Ancestry:
-    """Every incarnation reachable from a commit, with the highest `seq` reached on it: `covers` is "is an ancestor of".
+    """Every incarnation that is reachable from a commit, with the highest `seq` reached on it.
 
-    An incarnation is a chain, so what is reachable on it is always a prefix. Beyond ANCESTRY_INLINE incarnations the older part is
-    stored apart under `stored` and `reached` holds only what changed since.
+    An incarnation is a chain, so what is reachable on it is always a prefix. Beyond ANCESTRY_INLINE incarnations the older part
+    is a separate object, `stored`, and `reached` has only what changed since.
     """
 
     reached: Mapping[str, int] = field(default_factory=dict)
@@ -306,8 +306,9 @@ Op = Literal["commit", "create", "delete"]
 class Entry:
     """One object of a branch's chain. `before` is the snapshot it starts from, `steps` the commits it adds.
 
-    "create" opens an incarnation of the branch at `before` (a commit of another branch), with or without first commits of
-    its own; "delete" closes it and adds none. A "commit" without any is a fence. `write_features` are required of whoever appends to the chain.
+    "create" opens an incarnation of the branch at `before` (a commit of another branch), with or without commits of its own;
+    "delete" closes it and adds none. A "commit" without any is a fence. `write_features` are the features that a writer needs to
+    append to the chain.
     """
 
     id: str
@@ -320,10 +321,10 @@ class Entry:
     ancestry: Ancestry
     write_features: tuple[str, ...]
     tail: tuple[Commit, ...] = ()
-    """Recent commit records before this entry, oldest first, beyond what `segments` hold."""
+    """Recent commit records before this entry, oldest first, that are not in `segments`."""
     segments: tuple[LogSegment, ...] = ()
     key_objects: tuple[KeyObject, ...] = ()
-    """Where the write keys of commits before `tail` are, oldest first."""
+    """The objects with the write keys of commits before `tail`, oldest first."""
 
     @property
     def alive(self) -> bool:
@@ -331,7 +332,7 @@ class Entry:
 
     @property
     def is_fence(self) -> bool:
-        """An entry that adds nothing and only takes its position (`history.retention`)."""
+        """Whether it adds nothing and only takes its position (`history.retention`)."""
         return self.op == "commit" and not self.steps
 
     @cached_property

@@ -1,7 +1,7 @@
 """Waiting for the head of a branch to move.
 
-What is written or read through this graph wakes its waiters at once: the chain says when it learns of a newer entry. What other
-processes write is found by looking at the head from time to time. One of the waiters of a branch does that for all of them.
+Writes and reads through this graph wake its waiters at once: the chain calls back when it learns of a newer entry. Writes of
+other processes are found by polling the head. One of the waiters of a branch does that for all of them.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ POLL_INTERVAL_S = 0.25
 
 
 class Watch:
-    """The waiters of one graph, of all its branches. Thread-safe."""
+    """The waiters for all branches of one graph. Thread-safe."""
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
         self._moved = threading.Condition()
         self._polled: set[str] = set()
-        """Branches whose head some waiter looks at."""
+        """The branches whose head a waiter is polling."""
         chain.on_newer(self._wake)
 
     def wait(self, branch: str, since: str | None, deadline: Deadline) -> Commit | None:
-        """The commit at the head, once it is another one than `since`; without it, than now. None when the time is over first.
-        BranchNotFound when the branch is deleted, Cancelled when the deadline is."""
+        """The commit at the head, once it is not `since` any more (by default, the current one). None if the time is over first.
+        BranchNotFound if the branch is deleted, Cancelled if the call is."""
         if since is not None and not COMMIT_ID.fullmatch(since):
             raise UsageError(f"'{since}' is not a commit id", hint="give the id of the commit that you have seen")
         head = self._chain.head(branch)
@@ -43,7 +43,7 @@ class Watch:
         return head.head.commit
 
     def _next(self, head: Entry, deadline: Deadline) -> Entry:
-        """What the branch's head is after a while, or at once when it has moved."""
+        """The head of the branch after a while, or as soon as it has moved."""
         branch = head.branch
         with self._moved:
             does_poll = branch not in self._polled
@@ -55,13 +55,13 @@ class Watch:
             finally:
                 if does_poll:
                     self._polled.remove(branch)
-                    # Another one may have to look from now on.
+                    # Another waiter may have to poll from now on.
                     self._moved.notify_all()
         known = self._chain.cached_head(branch)
         return self._chain.head(branch) if does_poll or known is None or not known[0].alive else known[0]
 
     def _is_over(self, head: Entry, deadline: Deadline) -> bool:
-        """Whether there is no need to wait; asked while nobody can wake the waiters."""
+        """Whether there is no need to wait. Called with the lock, so that no wake-up is missed."""
         known = self._chain.cached_head(head.branch)
         try:
             deadline.check()

@@ -1,13 +1,13 @@
-"""Write keys: a write that comes again under its key is answered with the commit that it has already.
+"""Write keys: a write that is repeated under its key is answered with the commit that it made the first time.
 
-A commit made under a key carries the digests of the key and of what was asked for. A key is looked for in the log of the
-branch, along first parents: in the records that the newest entry holds itself, then in the one object into which older keys
-are rolled when the records are. So the look-up costs no request where that object is known, and one where it is not,
-whatever the length of history.
+A commit made under a key has the digests of the key and of what was asked for. A key is looked up in the log of the branch, along
+first parents: in the records of the newest entry, then in the objects into which older keys are rolled up together with the
+records. So a look-up takes no request if those objects are cached, and usually one if they are not, whatever the length of
+history.
 
-A key is kept until more than KEPT_COMMITS commits and more than KEPT_US have passed since. Of a *sequence*, an application
-and a number that grows, the first and the last number are kept for ever: one between them that is older than the window
-counts as written.
+A key is kept until more than KEPT_COMMITS commits and more than KEPT_US have passed since. For a *sequence*, an application and a
+number that grows, the first and the last number are kept for ever: a number between them that is older than the window counts as
+written.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from omnigraph.storage import Store
 KEPT_COMMITS = 10_000
 KEPT_US = 24 * 3600 * 1_000_000
 MAX_KEYS = 16_384
-"""In one object: more of them within the window take further objects, each of which a look-up reads."""
+"""The maximum number of keys in one object. More keys within the window take further objects, each of which a look-up reads."""
 MAX_APPLICATIONS = 10_000
 MAX_HELD = 8
 MAX_KEY_LENGTH = 512
@@ -39,11 +39,11 @@ NAME_BYTES = 16
 CONTENT_BYTES = 8
 
 Once = str | tuple[str, int]
-"""A write key as callers give it: a text, or an application and a number that grows."""
+"""A write key as callers pass it: a text, or an application and a number that grows."""
 
 
 class KeyOfChange(str):
-    """A text as the key of a write that leaves no commit when it changes nothing: it may be made again then, which is as well."""
+    """The key of a write that leaves no commit if it changes nothing: then it may be repeated, which is harmless."""
 
     __slots__ = ()
 
@@ -55,11 +55,11 @@ class KeyName:
     digest: str
     number: int | None = None
     keeps_nothing: bool = True
-    """Whether a write that changes nothing is remembered too, by a commit."""
+    """Whether a write that changes nothing makes a commit too, to keep its key."""
 
     @classmethod
     def of(cls, once: Once) -> KeyName:
-        """UsageError unless it is a text, or an application and a number from 0."""
+        """The checked key. UsageError unless it is a text, or an application and a number from 0."""
         if isinstance(once, str):
             return cls(_name_digest("key", once), keeps_nothing=not isinstance(once, KeyOfChange))
         if not (isinstance(once, tuple) and len(once) == 2 and isinstance(once[0], str)):
@@ -73,11 +73,11 @@ class KeyName:
         return cls(_name_digest("sequence", application), number)
 
     def asking(self, request: object) -> WriteKey:
-        """The key of a write with what it asks for, which is anything that JSON or `repr` can tell."""
+        """The key of a write with a digest of what it asks for, which is anything that JSON or `repr` can express."""
         try:
             text = json.dumps(request, sort_keys=True, default=repr)
         except (TypeError, ValueError, RecursionError) as error:
-            raise UsageError(f"what is written under a key cannot be compared: {error}") from None
+            raise UsageError(f"a write under a key cannot be compared with its repetition: {error}") from None
         return WriteKey(self.digest, _digest(text.encode(), CONTENT_BYTES), self.number)
 
 
@@ -98,7 +98,7 @@ def _digest(data: bytes, size: int) -> str:
 
 @dataclass(frozen=True)
 class _KeyUse:
-    """Where a key was used: the commit's place along first parents and its time."""
+    """Where a key was used: the seq of the commit, along first parents, and its time."""
 
     content: str
     seq: int
@@ -107,7 +107,7 @@ class _KeyUse:
 
 @dataclass(frozen=True)
 class _Sequence:
-    """How far an application is: its first number, and the use of its last one."""
+    """The progress of an application: its first number, and the use of its last one."""
 
     first: int
     last: int
@@ -116,14 +116,14 @@ class _Sequence:
 
 @dataclass(frozen=True)
 class RolledKeys:
-    """What an object of keys holds: the uses of keys within the window, and every sequence."""
+    """The content of an object of keys: the uses of keys within the window, and every sequence."""
 
     keys: Mapping[str, _KeyUse] = field(default_factory=dict)
     sequences: Mapping[str, _Sequence] = field(default_factory=dict)
 
 
 class WriteKeys:
-    """The keys of all branches of a graph. Thread-safe; objects that were read are held."""
+    """The keys of all branches of a graph. Thread-safe; caches objects that were read."""
 
     def __init__(self, store: Store, log: Log, new_id: Callable[[], str], clock_us: Callable[[], int]) -> None:
         self.store = store
@@ -136,11 +136,10 @@ class WriteKeys:
     # ------------------------------------------------------------ looking up
 
     def committed(self, key: WriteKey, entry: Entry, steps: Sequence[CommitStep] = ()) -> Commit | None:
-        """The commit of a branch whose newest entry this is, with further steps on top, that was made under the key.
+        """The commit that was made under the key, on the branch with this newest entry and further steps on top.
 
-        WriteKeyReused when something else was asked for under it. A number that its sequence has passed is SequencePassed when
-        it is known to have been skipped; when it is too old for that to be known, it counts as written, and the sequence's
-        newest commit stands for it.
+        WriteKeyReused if that write asked for something else. SequencePassed for a number that is known to have been skipped; if
+        it is too old for that to be known, it counts as written, and the newest commit of the sequence is returned for it.
         """
         passed: list[Commit] = []
         for commit, used in _keyed(entry, steps):
@@ -148,7 +147,7 @@ class WriteKeys:
                 if used.number == key.number:
                     return _same(key, used.content, commit)
                 if _number(used) < _number(key):
-                    if passed:  # Between two that were written one right after the other.
+                    if passed:  # The number is between two that were written one right after the other.
                         raise SequencePassed(_number(key))
                     return None
                 passed.append(commit)
@@ -159,18 +158,18 @@ class WriteKeys:
         return None if key.number is None else self._of_sequence(key, passed, entry)
 
     def _of_sequence(self, key: WriteKey, passed: Sequence[Commit], entry: Entry) -> Commit | None:
-        """What stands for a number that is not among the keys of the window. `passed` are recent commits of higher numbers."""
+        """The commit for a number that is not among the keys of the window. `passed` are recent commits of higher numbers."""
         sequences = self._rolled(entry.key_objects[-1]).sequences if entry.key_objects else {}
         known = sequences.get(key.name)
         if known is None and not passed:
             if len(sequences) >= MAX_APPLICATIONS:
                 raise UsageError(
                     f"{MAX_APPLICATIONS} applications write sequences to branch '{entry.branch}' already",
-                    hint="use one of their names again, or a key of its own for each write (once='...')",
+                    hint="use one of their names, or a separate key for each write (once='...')",
                 )
             return None
         if known is None or _number(key) < known.first:
-            raise SequencePassed(_number(key))  # It began with a higher number.
+            raise SequencePassed(_number(key))  # The sequence began with a higher number.
         if not passed and known.last < _number(key):
             return None
         if known.last == key.number:
@@ -180,7 +179,8 @@ class WriteKeys:
         return passed[0] if passed else self._commit(entry, known.use)
 
     def _has_lower_number(self, place: KeyObject, key: WriteKey) -> bool:
-        """Then the key would be there as well, had it been used: numbers grow."""
+        """Whether an object has a lower number of the sequence: then it would have this one too, had it been used, since numbers
+        grow."""
         prefix = f"{key.name}:"
         numbers = (int(id.removeprefix(prefix)) for id in self._rolled(place).keys if id.startswith(prefix))
         return any(number < _number(key) for number in numbers)
@@ -193,9 +193,9 @@ class WriteKeys:
     # ------------------------------------------------------------ rolling up
 
     def following(self, entry: Entry, *, rolled: bool) -> tuple[KeyObject, ...]:
-        """The objects of keys for the entry after this one; when its records were `rolled`, with their keys.
+        """The objects of keys for the entry after this one; if its records were `rolled` up, including their keys.
 
-        Costs one put, where any of the records has a key (garbage if the next entry loses).
+        Takes one put if any of the records has a key (garbage if the next entry loses the race).
         """
         if not rolled:
             return entry.key_objects
@@ -206,7 +206,7 @@ class WriteKeys:
         before = self._rolled(places[-1]) if places else RolledKeys()
         now_us, seq = self.clock_us(), entry.head.commit.ref.seq
         kept = {id: use for id, use in before.keys.items() if _is_kept(use.seq, use.at_us, seq, now_us)}
-        # A full object stays as it is, and the next one begins.
+        # A full object stays as it is, and a new one is started.
         is_full = len(kept) + len(uses) > MAX_KEYS
         keys = {**({} if is_full else kept), **{key.id: use for key, use in uses}}
         sequences = _sequences_after(before.sequences, uses)
@@ -239,7 +239,7 @@ class WriteKeys:
 
 
 def keys_of(commits: Iterable[Commit]) -> bytes:
-    """The object of keys that holds those of all these commits, oldest first."""
+    """The object of keys with those of all these commits, oldest first."""
     uses = [
         (commit._write_key, _KeyUse(commit._write_key.content, commit.ref.seq, commit._at_us))
         for commit in commits
@@ -284,7 +284,7 @@ def decode_keys(data: bytes, key: str, affected: str | None = None) -> RolledKey
 
 
 def _keyed(entry: Entry, steps: Sequence[CommitStep] = ()) -> Iterator[tuple[Commit, WriteKey]]:
-    """The keyed commits among those that an entry holds itself and further steps, newest first."""
+    """The commits with keys among the records of an entry and further steps, newest first."""
     recent = (*entry.tail, *(step.commit for step in entry.steps), *(step.commit for step in steps))
     return ((commit, commit._write_key) for commit in reversed(recent) if commit._write_key is not None)
 
