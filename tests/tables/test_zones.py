@@ -82,6 +82,7 @@ def test_edges_of_a_load_have_zones_and_are_found_by_them(tmp_path: Path) -> Non
     assert stored(tmp_path) == {"id.zones", "src.zones"}
     assert indexed(tmp_path / "graph") == {"dst.btree"}
     assert all(index.is_complete for each in graph.storage().types for index in each.indexes)
+    assert graph.verify(all=True).findings == (), "they are files of the graph"
     check(tmp_path / "graph")
     ids = edges(tmp_path / "graph").read(["id"]).column("id").to_pylist()
     with graph.transaction() as tx:

@@ -117,7 +117,7 @@ _OURS = re.compile(
     r"data/[^/]+\.lance"
     r"|_deletions/\d+-\d+-\d+\.(arrow|bin)"
     r"|_indices/[0-9a-f-]{36}/.+"
-    r"|_adjacency/\d+-[0-9a-f]{16}\.adj"
+    r"|_adjacency/\d+-[0-9a-f]{16}(\.adj|-(id|src)\.zones)"
     r"|_transactions/[^/]+\.txn"
     r"|_versions/(d\d+\.manifest|latest_version_hint\.json)"
     r"|[^/]+/\.tmp[0-9A-Za-z]{6}"  # a file that Lance is about to rename, or that its writer left when it died

@@ -16,7 +16,7 @@ from omnigraph.tables.adjacency.index import is_small
 from omnigraph.tables.adjacency.nodes import CodedColumn, Nodes, NumberedColumn
 from omnigraph.tables.adjacency.numbering import Numbering, sorted_ids
 from omnigraph.tables.adjacency.segment import HeldArrays, SegmentLostError
-from omnigraph.tables.ascending import distinct, union
+from omnigraph.tables.ascending import distinct, is_member, union
 from omnigraph.views import View
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Compact:
         key = ("pairs", self._tables.root, edges.serial, direction)
         return self._cache.get(key, lambda: EndNumbers(*adjacency.pairs()))
 
-    def has_neighbours(self, edge: str, direction: Direction, *, per_edge: bool = False) -> bool:
+    def has_neighbours(self, edge: str, direction: Direction) -> bool:
         """Whether neighbours are available without reading every edge."""
         table = self.view.table(f"edge:{edge}")
         if table is None:
@@ -239,7 +239,7 @@ def reachable(
         deadline.check()
         owners, targets = adjacency.expand(level % width)
         reached = distinct((level // width)[owners] * width + targets)
-        level = reached[~_member(reached, seen)]
+        level = reached[~is_member(reached, seen)]
         if distance >= min_hops:
             kept.append(level)
         if len(level) == 0:
@@ -247,12 +247,3 @@ def reachable(
         seen = union(seen, level)
     pairs = np.concatenate(kept) if kept else np.zeros(0, np.int64)
     return (pairs // width).astype(np.int32), (pairs % width).astype(np.int32)
-
-
-def _member(values: np.ndarray, ordered: np.ndarray) -> np.ndarray:
-    """Which values are in an ascending array."""
-    import numpy as np
-
-    places = np.searchsorted(ordered, values)
-    places[places == len(ordered)] = 0
-    return np.asarray(ordered[places] == values) if len(ordered) else np.zeros(len(values), bool)

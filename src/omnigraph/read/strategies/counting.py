@@ -272,8 +272,7 @@ class Counting:
 
     def _cost(self, way: DirectedExpansion) -> float:
         """Edges to follow from the near end, plus the cost of building the adjacency if it is not there yet."""
-        per_edge = way.expansion.edge_variable is not None
-        is_built = self.compact.has_neighbours(way.expansion.edge, way.direction, per_edge=per_edge)
+        is_built = self.compact.has_neighbours(way.expansion.edge, way.direction)
         return self._touched(way) + (0 if is_built else self.compact.view.rows(f"edge:{way.expansion.edge}"))
 
     def _gathered_whole(
