@@ -179,8 +179,8 @@ def taken(folder: Path, width: int) -> dict[str, str]:
 
 def page() -> str:
     parts = [
-        "# Screens\n\nWhat a terminal shows, at 80 and at 140 columns. Made by `tests/docs/screens.py` from a real one (tmux); the ids, the times and\n"
-        "the folder are put in afterwards. A test runs the commands again and compares.\n"
+        "# Screens\n\nWhat a terminal shows, at 80 and at 140 columns. `tests/docs/screens.py` captures these from a real terminal (tmux), with fixed ids,\n"
+        "times and folder. A test runs the commands again and compares.\n"
     ]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
