@@ -13,13 +13,13 @@ _STEP = re.compile(r"^ *(?P<names>[\w., ()]+?) {2,}(?P<file>[\w/]+\.py) ", re.MU
 
 
 def test_every_package_is_in_the_table_and_only_those() -> None:
-    table = TEXT[TEXT.index("## The packages") : TEXT.index("## The way of a write")]
+    table = TEXT[TEXT.index("## The packages") : TEXT.index("## How a write works")]
     described = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
     packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")} | {"views"}
     assert described == packages
 
 
-def test_every_step_of_the_ways_names_a_function_of_its_file() -> None:
+def test_every_step_names_a_function_of_its_file() -> None:
     steps = [(match["names"], match["file"]) for match in _STEP.finditer(TEXT)]
     assert len(steps) > 12
     for names, file in steps:
