@@ -23,7 +23,10 @@ else:
         def __get__(self, instance: Any, owner: type | None = None) -> Any:
             if instance is None:
                 return self
-            value = instance.__dict__[self._name] = self._compute(instance)
+            value = self._compute(instance)
+            object.__setattr__(
+                instance, self._name, value
+            )  # `instance.__dict__` would create a dictionary for each instance.
             return value
 
 

@@ -41,7 +41,6 @@ _CHANGED_TABLE = frozenset({"generation", "rows", "change"})
 _SEGMENT = frozenset({"id", "level", "seqs", "ids", "times"})
 _KEY_OBJECT = frozenset({"id", "seq", "at"})
 USUAL_KIND = "mutation"
-_RECORD_TEXT = "_record_text"
 _SEGMENT_OBJECT = {"features", "records", "checksum"}
 _SEGMENT_START = f'{{"features":{stored_text([BASE])},"records":['
 
@@ -197,7 +196,7 @@ def _record_texts(commits: Iterable[Commit], before: CommitRef | None) -> list[s
 def _record_text(commit: Commit, before: CommitRef | None) -> str:
     """The record of a commit that follows another one. Cached on the commit, because every entry repeats the records of the last
     commits."""
-    known: tuple[CommitRef | None, str] | None = commit.__dict__.get(_RECORD_TEXT)
+    known = commit._record_text
     if known is not None and (known[0] is before or known[0] == before):
         return known[1]
     ref = commit.ref
@@ -222,7 +221,7 @@ def _record_text(commit: Commit, before: CommitRef | None) -> str:
     if commit._write_key is not None:
         texts.append(f'"once":{stored_text(commit._write_key.to_json())}')
     text = ",".join([*texts, *member_texts(commit._extra)]) + "}"
-    commit.__dict__[_RECORD_TEXT] = (before, text)
+    object.__setattr__(commit, "_record_text", (before, text))
     return text
 
 

@@ -14,7 +14,7 @@ import datetime as dt
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from omnigraph.cached import cached_property
 from omnigraph.history.times import from_microseconds
@@ -183,6 +183,8 @@ class Commit:
     message: str | None = None
     _write_key: WriteKey | None = field(default=None, repr=False)
     _extra: Extra = field(default_factory=dict, repr=False, hash=False)
+    _record_text: ClassVar[tuple[CommitRef | None, str] | None] = None
+    """Of an instance: its record as JSON after the record of another commit (`encoding`)."""
 
     def __repr__(self) -> str:
         actor = "" if self.actor is None else f" by {self.actor}"
