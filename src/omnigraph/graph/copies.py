@@ -37,11 +37,10 @@ def clone(
     durability: Durability = "disk",
     show_progress: bool = False,
 ) -> CopyReport:
-    """Copy a graph to another place, as a graph of its own with the same identity and the same commits.
-
-    `branches` are those to copy besides main (None: all); `depth` is how many commits of each (None: all): older ones are HistoryGap
-    in the clone. Tags are copied with the commits they name. The target becomes a graph only when everything has been copied; a
-    clone that was interrupted resumes when it is started again. AlreadyExists if there is a graph already.
+    """Copy a graph to another place, as an independent graph with the same identity and the same commits. `branches` are those to
+    copy in addition to main (None: all); `depth` is how many commits of each (None: all): older ones are HistoryGap in the clone.
+    Tags are copied with the commits they name. The target becomes a graph only when everything has been copied; a clone that was
+    interrupted resumes when it is started again. AlreadyExists if there is a graph already.
 
     `storage_options` are those of the source, and of the target if it is in a store of the same kind.
 

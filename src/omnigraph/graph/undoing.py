@@ -48,7 +48,7 @@ class UndoMethods(GraphState):
     def reset(self, branch: str, to: str, *, actor: str | None = None, message: str | None = None) -> Commit | None:
         """Give a branch the content and the schema of any revision, as one commit; None if it has them already.
 
-        What the branch held is still in its history. PreconditionFailed if another commit reaches the branch meanwhile.
+        The previous content stays in the branch's history. PreconditionFailed if another commit reaches the branch meanwhile.
 
         >>> assert g.reset("draft", "draft~1", actor="ada").kind == "reset"
         >>> g.branches.delete("draft", force=True)

@@ -64,7 +64,7 @@ def check_branch_name(name: str) -> str:
         )
     if COMMIT_ID.fullmatch(name) or COMMIT_ID_PREFIX.fullmatch(name):
         raise UsageError(
-            f"'{name}' cannot be a branch or tag name: it reads as a commit id", hint="put a word before it"
+            f"'{name}' cannot be a branch or tag name: it reads as a commit id", hint="begin it with a word"
         )
     return name
 
@@ -153,7 +153,7 @@ class Chain:
                 raise HistoryGap(
                     f"branch '{branch}' is not in this graph: a clone did not copy it",
                     branch=branch,
-                    hint=f"omnigraph pull SOURCE {branch} brings it",
+                    hint=f"omnigraph pull SOURCE {branch} copies it",
                 )
             raise Damaged(key_of(branch, position), "it is missing", affected=_commits_of(branch, position))
         raise swept(branch, f"entry {position} of branch '{branch}'", floor)

@@ -282,7 +282,8 @@ def _table_state(before: TableState | None, value: Mapping[str, Any] | None) -> 
 
 
 def _tail(values: Sequence[Mapping[str, Any]], known: Entry | None) -> Tail:
-    """A tail as it stands in an entry. One that begins where a known entry's does has all its records, as a chain has no gaps."""
+    """The tail of an entry. If it begins with the same record as that of a known entry, it has all of its records, since a chain
+    has no gaps."""
     if known is not None and known.tail and len(values) > len(known.tail) and values[0]["id"] == known.tail[0].id:
         before = Tail.of(known.tail).followed_by([step.commit for step in known.steps])
         if len(values) >= len(before) and values[len(before) - 1]["id"] == before[-1].id:

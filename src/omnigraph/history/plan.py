@@ -64,10 +64,10 @@ LONG_AGO = float("-inf")
 
 @dataclass
 class PublishPlan:
-    """Everything a publish needs; a value that can be stored and published by another process. Nobody changes one: it is not frozen
-    because every small write makes one, and the fields of a frozen one are set four times as slowly.
+    """Everything a publish needs; a value that can be stored and published by another process. Never changed: it is not frozen
+    only because every small write makes one, and setting the fields of a frozen dataclass takes four times as long.
 
-    `reads` names tables whose rows the plan relied on (endpoints, incident edges): it is checked again when they move.
+    `reads` names tables whose rows the plan relied on (endpoints, incident edges): the plan is checked again if they have changed.
     """
 
     commit_id: str

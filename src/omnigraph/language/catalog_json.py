@@ -1,4 +1,4 @@
-"""The catalog as JSON: the form a graph stores, and the canonical form its hash is made of.
+"""The catalog as JSON: the form that a graph stores, and the canonical form that is hashed.
 
 The stored form keeps the order of declarations. The canonical form sorts everything by name and leaves the source text
 out, so that moving a line or editing a comment does not make another schema.

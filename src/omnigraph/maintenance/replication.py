@@ -154,7 +154,7 @@ def push_as_one(
     transfer.known = before
     with source.history.leases.hold(ours.head.commit.ref), target.leases.hold(before.commit.ref):
         whole = CommitStep(after.commit, after.schema, {change.key: change.state for change in changes})
-        copied = transfer.copy([_Travelling(whole, None)], place, workers)
+        copied = transfer.copy([_CommitCopy(whole, None)], place, workers)
         publish(target, plan)
     return CopyReport({to: 1}, (), copied.objects, copied.bytes, copied.present)
 
@@ -169,7 +169,7 @@ def _check_same_graph(source: Repository, target: History) -> None:
 
 
 @dataclass(frozen=True)
-class _Travelling:
+class _CommitCopy:
     """A commit to be copied: what it changed and, for a merge, what it reaches."""
 
     step: CommitStep
@@ -197,7 +197,7 @@ class _Transfer:
 
     # ------------------------------------------------------------ commits
 
-    def missing(self, theirs: Entry | None) -> list[_Travelling]:
+    def missing(self, theirs: Entry | None) -> list[_CommitCopy]:
         """The commits of the branch that the target lacks, oldest first."""
         history, head = self.source.history, self.ours.head.commit
         if theirs is None or not theirs.alive:
@@ -210,7 +210,7 @@ class _Transfer:
             self.base = self.known.commit.ref
         records = history.log.after(self.ours, self.base.seq, limit=head.ref.seq - self.base.seq)
         entries: dict[tuple[str, int], Entry] = {}
-        travelling = []
+        copies = []
         for number, commit in enumerate(records):
             self.watch("read commits", number, len(records))
             place = (commit.ref.branch, commit.ref.position)
@@ -218,8 +218,8 @@ class _Transfer:
                 entries[place] = history.lineage.entry_of(commit.ref)
             step = next(step for step in entries[place].steps if step.commit.id == commit.id)
             reached = history.lineage.reached_at(entries[place], commit.ref) if commit.merged else None
-            travelling.append(_Travelling(self._localized(step), reached))
-        return travelling
+            copies.append(_CommitCopy(self._localized(step), reached))
+        return copies
 
     def _check_moves_on(self, theirs: Entry) -> None:
         """NotFastForward unless the target's head is a commit of the source's branch."""
@@ -261,7 +261,7 @@ class _Transfer:
 
     # ------------------------------------------------------------ files
 
-    def copy(self, commits: Sequence[_Travelling], place: StoreAddress, workers: Workers) -> Copied:
+    def copy(self, commits: Sequence[_CommitCopy], place: StoreAddress, workers: Workers) -> Copied:
         """Copy every object that the commits need and the commit before them does not."""
         source = self.source
         changed = {(key, state) for commit in commits for key, state in commit.step.tables.items() if state is not None}
@@ -279,7 +279,7 @@ class _Transfer:
 
     # ------------------------------------------------------------ the branch
 
-    def publish(self, head: Head, commits: Sequence[_Travelling]) -> None:
+    def publish(self, head: Head, commits: Sequence[_CommitCopy]) -> None:
         """Move the target's branch forward to the last of the commits. NotFastForward if it has moved elsewhere."""
         ids = [self.base.id, *(commit.commit.id for commit in commits)]
         for _ in range(MAX_ATTEMPTS):
@@ -293,8 +293,8 @@ class _Transfer:
             if not rest:
                 return
             attempt = Attempt(self.target.publisher, self.branch, head)
-            for travelling in _fitting(rest):
-                attempt.adopt(travelling.step, travelling.reached)
+            for commit in _for_one_entry(rest):
+                attempt.adopt(commit.step, commit.reached)
             is_ours = attempt.publish() is not None
             cached = self.target.chain.cached_head(self.branch) if is_ours else None
             newest = self.target.publisher.newest_head
@@ -320,7 +320,7 @@ class _Transfer:
         target.chain.append(opening, prepared_at=head.seen_at)
         return target.publisher.newest_head(self.branch)
 
-    def copy_tags(self, commits: Sequence[_Travelling]) -> tuple[tuple[str, ...], Copied]:
+    def copy_tags(self, commits: Sequence[_CommitCopy]) -> tuple[tuple[str, ...], Copied]:
         """Copy the tags of these commits, except those whose names the target uses already."""
         ids = {commit.commit.id for commit in commits}
         if not ids:
@@ -336,7 +336,7 @@ class _Transfer:
         return tuple(entries), Copied(len(entries))
 
 
-def _fitting(commits: Sequence[_Travelling]) -> Iterator[_Travelling]:
+def _for_one_entry(commits: Sequence[_CommitCopy]) -> Iterator[_CommitCopy]:
     """The first of these commits that fit in one entry: a merge has an entry to itself."""
     for number, commit in enumerate(commits[:MAX_COMMITS_PER_ENTRY]):
         if commit.reached is not None and number:

@@ -83,7 +83,7 @@ class Retained:
     """Watermarks by branch, as found after the chains were listed."""
 
     def add(self, references: References) -> None:
-        log = _RememberingLog(self.history.log)
+        log = _CachingLog(self.history.log)
         for head in references.heads:
             self._add_branch(head, log)
         for name, ref in references.tags.items():
@@ -180,7 +180,7 @@ def merge_bases(history: History, heads: Iterable[Entry]) -> Iterable[Commit]:
     return bases.values()
 
 
-class _RememberingLog(Log):
+class _CachingLog(Log):
     """A log that reads every segment once, however many branches have it."""
 
     def __init__(self, log: Log) -> None:

@@ -1,4 +1,4 @@
-"""What is asked of a policy, and who answers."""
+"""What a policy is asked, and the gate that answers."""
 
 from __future__ import annotations
 

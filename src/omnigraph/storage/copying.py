@@ -47,7 +47,7 @@ def unwatched(stage: str, done: int, objects: int, bytes: int = 0) -> None:
     """A listener that does nothing."""
 
 
-class _Travelled:
+class _ByteCounter:
     """Counts the bytes read from the source, including those of objects that are not done."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class _Travelled:
 
 
 def copy_object(
-    source: Store, target: Store, key: str, size: int, travelled: _Travelled, *, old_before: float
+    source: Store, target: Store, key: str, size: int, counter: _ByteCounter, *, old_before: float
 ) -> Copied:
     """Copy an object, unless it exists with this size and was written at `old_before` (a time of the target's clock) or later.
 
@@ -70,10 +70,10 @@ def copy_object(
     """
     try:
         if size <= MAX_WHOLE_BYTES:
-            return _copy_whole(source, target, key, travelled, old_before)
+            return _copy_whole(source, target, key, counter, old_before)
         if _is_there(target, key, size, old_before):
             return Copied(present=1)
-        target.fill(key, travelled.count(source.chunks(key)))
+        target.fill(key, counter.count(source.chunks(key)))
     except ObjectMissing as error:
         raise HistoryGap(
             f"'{key}' was removed from {source.uri} while it was copied", hint="run the command again"
@@ -83,8 +83,8 @@ def copy_object(
     return Copied(1, size)
 
 
-def _copy_whole(source: Store, target: Store, key: str, travelled: _Travelled, old_before: float) -> Copied:
-    (data,) = travelled.count([source.get(key)])
+def _copy_whole(source: Store, target: Store, key: str, counter: _ByteCounter, old_before: float) -> Copied:
+    (data,) = counter.count([source.get(key)])
     try:
         target.create(key, data)
     except ObjectExists:
@@ -145,30 +145,30 @@ def copy_between(
 ) -> Copied:
     if not objects:
         return Copied()
-    travelled, ended = _Travelled(), queue.SimpleQueue[Future[Copied]]()
+    counter, ended = _ByteCounter(), queue.SimpleQueue[Future[Copied]]()
     with ThreadPoolExecutor(min(COPY_THREADS, len(objects)), thread_name_prefix="omnigraph-copy") as pool:
         for key, size in objects:
-            copy = pool.submit(copy_object, source, target, key, size, travelled, old_before=old_before)
+            copy = pool.submit(copy_object, source, target, key, size, counter, old_before=old_before)
             copy.add_done_callback(ended.put)
         try:
-            return _total(ended, len(objects), travelled, watch)
+            return _total(ended, len(objects), counter, watch)
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
 
 
 def _total(
-    ended: queue.SimpleQueue[Future[Copied]], objects: int, travelled: _Travelled, watch: CopyListener
+    ended: queue.SimpleQueue[Future[Copied]], objects: int, counter: _ByteCounter, watch: CopyListener
 ) -> Copied:
     """The sum of all copies, as they end."""
     total, done = Copied(), 0
     while done < objects:
-        watch("copy", done, objects, travelled.bytes)
+        watch("copy", done, objects, counter.bytes)
         try:
             copy = ended.get(timeout=REPORT_S)
         except queue.Empty:
             continue
         total += copy.result()
         done += 1
-    watch("copy", done, objects, travelled.bytes)
+    watch("copy", done, objects, counter.bytes)
     return total

@@ -142,10 +142,10 @@ class _Stream:
             self.stream.flush()
 
     def finish(self, *, replace: bool) -> None:
-        """Every byte went out as it was written."""
+        """Nothing to do: every byte was passed on as it was written."""
 
     def discard(self) -> None:
-        """Nothing can be taken back."""
+        """Nothing to do: what was written cannot be undone."""
 
 
 @dataclass
@@ -167,10 +167,10 @@ class _Special:
                 yield stream
 
     def finish(self, *, replace: bool) -> None:
-        """Every byte went out as it was written."""
+        """Nothing to do: every byte was passed on as it was written."""
 
     def discard(self) -> None:
-        """Nothing can be taken back."""
+        """Nothing to do: what was written cannot be undone."""
 
 
 class _LocalFile:
@@ -274,7 +274,7 @@ class _RemoteObject:
 
 
 class AppendOnly(io.RawIOBase):
-    """A file that is only appended to, and that counts its bytes, so that they may be taken away while it is written."""
+    """A file that is only appended to, and that counts its bytes itself, so that its content may be removed while it is written."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream

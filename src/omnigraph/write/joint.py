@@ -26,10 +26,10 @@ MAX_ROWS = 1_000
 """A member with more rows is staged by itself, because the rows of a run are written a second time, as one fragment."""
 
 EntityId = tuple[str, str]
-"""(table key, entity id)"""
+"""A table key and an entity id."""
 Members = Mapping[int, Proposal]
 Changes = tuple[list[TableChange], list[Staged]]
-"""What was made for one member."""
+"""The changes and staged versions of one member."""
 
 
 class JointStage:
@@ -149,8 +149,8 @@ def _joined(members: Collection[Proposal]) -> dict[str, Delta]:
 
 
 def footprint(deltas: Mapping[str, Delta]) -> tuple[set[EntityId], set[EntityId], set[EntityId]]:
-    """Entities that a write names by ids that others may use too; nodes that it writes; nodes that it relies on and does not write:
-    the ends of its edges."""
+    """Three sets: the entities that a write names by ids that others may use too, the nodes that it writes, and the nodes that it
+    relies on but does not write: the ends of its edges."""
     named, writes, ends = set[EntityId](), set[EntityId](), set[EntityId]()
     for key, delta in deltas.items():
         named.update([(key, id) for id in delta.superseded if id not in delta.fresh])

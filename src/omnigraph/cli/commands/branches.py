@@ -195,7 +195,7 @@ def _register_reset(group: click.Group) -> None:
     @click.argument("name", metavar="BRANCH")
     @click.argument("revision", metavar="REVISION")
     def reset(settings: Settings, out: Output, message: str | None, name: str, revision: str) -> None:
-        """Give a branch the content and the schema of a revision, as a new commit. Asks first, unless --yes; what the branch held
+        """Give a branch the content and the schema of a revision, as a new commit. Asks first, unless --yes; the previous content
         stays in its history.
 
         \b

@@ -314,12 +314,12 @@ class ExpressionChecker:
         for side in (left, right):
             if not is_plain(type_of(side)):
                 raise self._operands(comparison, left, right)
-        left, right = self._meet(comparison, left, right)
+        left, right = self._comparable_sides(comparison, left, right)
         if comparison.op not in ("=", "!=") and Scalar.BOOL in (type_of(left).scalar, type_of(right).scalar):
             raise self._operands(comparison, left, right)
         return plan.Binary(comparison.op, left, right, _bool(left, right))
 
-    def _meet(
+    def _comparable_sides(
         self, comparison: syntax.Comparison, left: plan.Expression, right: plan.Expression
     ) -> tuple[plan.Expression, plan.Expression]:
         """Both sides, converted to types that can be compared: a literal takes the type of the other side."""
@@ -440,7 +440,7 @@ class ExpressionChecker:
 
     def _arithmetic(self, arithmetic: syntax.Arithmetic) -> plan.Expression:
         if isinstance(arithmetic.right, syntax.Duration):
-            return self._later(arithmetic, arithmetic.right)
+            return self._shifted_time(arithmetic, arithmetic.right)
         left, right = self._number(arithmetic.left), self._number(arithmetic.right)
         types = type_of(left), type_of(right)
         by_zero = arithmetic.op in ("/", "%")
@@ -449,7 +449,7 @@ class ExpressionChecker:
         result = PropertyType(Scalar.F64 if is_float else Scalar.I64, nullable=nullable)
         return plan.Binary(arithmetic.op, left, right, result)
 
-    def _later(self, arithmetic: syntax.Arithmetic, duration: syntax.Duration) -> plan.Expression:
+    def _shifted_time(self, arithmetic: syntax.Arithmetic, duration: syntax.Duration) -> plan.Expression:
         """A date or an instant plus or minus a duration."""
         time = self.check(arithmetic.left)
         is_time = not isinstance(time, plan.EntityRef) and time.type.scalar in (Scalar.DATE, Scalar.DATETIME)
