@@ -21,13 +21,13 @@ NOWHERE = 2**64 - 1
 def current_addresses(
     reference: TypeRows, current: TypeRows, compared: pa.Table, addresses: np.ndarray[Any, Any]
 ) -> np.ndarray[Any, Any]:
-    """Where rows of the reference, which a branch did not change, are stored on it. `compared`: what became of them and others."""
+    """The addresses on a branch of rows of the reference that it did not change. `compared`: the differences between the two."""
     import numpy as np
     import pyarrow.compute as pc
 
     if not len(addresses):
         return addresses
-    assert reference.table is not None, "a row stands in a table"
+    assert reference.table is not None, "a row is in a table"
     assert current.table is not None, "a row that did not change is on every side"
     result = shared_addresses(reference.table, current.table, addresses)
     same = compared.filter(pc.equal(compared.column("op"), SAME))
@@ -41,7 +41,7 @@ def current_addresses(
 
 
 def shared_addresses(old: Table, new: Table, addresses: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The same rows in another version that has the same fragments, whatever their numbers there."""
+    """The addresses of the same rows in another version that shares their fragments, possibly under other fragment ids."""
     import numpy as np
 
     twins = fragments_by_files(new)

@@ -1,4 +1,4 @@
-"""Where two branches parted: one commit, or several where merges crossed; and the differences between snapshots."""
+"""The commits where two branches diverged (several if merges crossed), and the differences between snapshots."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Bases:
     views: tuple[View, ...]
 
     def agree_on(self, type_id: int) -> bool:
-        """Whether all of them have the same rows of a type, as far as metadata tells."""
+        """Whether all bases have the same rows of a type, judging by metadata."""
         first = state_of(self.views[0], type_id)
         return all(same_state(first, state_of(view, type_id)) for view in self.views[1:])
 
     def moved(self, view: View) -> frozenset[int]:
-        """The types whose rows in a snapshot are not those of every base."""
+        """The types whose rows in a snapshot differ from those of at least one base."""
         return frozenset(
             type_id
             for type_id in view.catalog.by_id
@@ -47,14 +47,14 @@ def find_bases(repository: Repository, a: Entry, b: Entry) -> Bases:
 
 
 class Differences:
-    """What differs between two versions of a type's table; each small pair is compared once, however often a merge is tried."""
+    """The differences between versions of a type's table. Each pair is compared once, even if a merge is attempted several times."""
 
     def __init__(self, workers: ExchangingWorkers = IN_PROCESS) -> None:
         self.workers = workers
         self._rows: dict[tuple[int, Table | None, Table | None], pa.Table] = {}
 
     def of(self, pair: ComparedPair) -> pa.Table:
-        """Columns id, op, before and after (addresses), also of rows that were only stored again."""
+        """Columns id, op, before and after (addresses), including rows that were only rewritten."""
         type_id, before, after = pair.after.entity.id, pair.before.table, pair.after.table
         rows = self._rows.get((type_id, before, after))
         if rows is None:
@@ -65,7 +65,7 @@ class Differences:
 
 
 def _reversed(rows: pa.Table) -> pa.Table:
-    """The changes that lead back."""
+    """The changes in the opposite direction."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -81,6 +81,6 @@ def state_of(view: View, type_id: int) -> TableState | None:
 
 
 def type_rows(view: View, type_id: int) -> TypeRows | None:
-    """A type's rows in a snapshot; None when its schema does not have the type."""
+    """A type's rows in a snapshot; None if its schema does not have the type."""
     entity = view.catalog.by_id.get(type_id)
     return None if entity is None else TypeRows(entity, view.table(entity.table_key))

@@ -1,9 +1,9 @@
-"""The merged whole under the rules of the schema: the same checks as for any write, every violation a conflict.
+"""Checks the merged graph against the rules of the schema, as for any write; every violation is a conflict.
 
-Each branch by itself keeps the rules of its schema. So where both have the same schema, two rows can break a rule
-together only when one comes from the incoming branch and the other was changed by the current one; an edge can lose its
-node only when one branch brings the edge and the other removed the node; and a node can have too many or too few edges
-only when both touched it or its edges. `SharedSchemaRows` supplies those rows only; `MergedRows` looks everything up.
+Each branch by itself satisfies the rules of its schema. If both have the same schema, two rows can break a rule together only if one
+comes from the incoming branch and the other was changed by the current branch. An edge can lose its node only if one branch adds the
+edge and the other removes the node. A node can have too many or too few edges only if both branches changed the node or its edges.
+`SharedSchemaRows` supplies only those rows; `MergedRows` looks everything up.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 MergeOf = Callable[[EntityType], TypeMerge]
 
 ROWS_AT_ONCE = 262_144
-"""Of the columns that a rule looks at."""
+"""How many rows are read at once, of the columns that a rule needs."""
 
 
 def violations(
@@ -49,8 +49,8 @@ def violations(
     *,
     same_schema: bool,
 ) -> list[MergeConflict]:
-    """Every rule that the merged whole breaks. `moved` are the types that the incoming branch changed, `current_moved` the
-    ids of those that the current one changed."""
+    """Every rule that the merged graph breaks. `moved`: the types that the incoming branch changed; `current_moved`: the ids of the
+    types that the current branch changed."""
     catalog = current.catalog
     conflicts: set[MergeConflict] = set()
     for check in plan_checks(catalog, {entity.table_key: Change(replaces=True, deletes=True) for entity in moved}):
@@ -67,8 +67,8 @@ def violations(
 
 
 def rounded(own: View, moved: Iterable[EntityType], merge_of: MergeOf) -> list[MergeConflict]:
-    """Numbers that one branch brings and that the merged schema cannot hold as they are. `own` is the head of the branch under its
-    own schema, `moved` the types that it changed, and `merge_of` puts its rows on the other branch."""
+    """Numbers from one branch that the merged schema cannot represent exactly. `own`: the head of the branch under its own schema;
+    `moved`: the types that it changed; `merge_of`: the merge that puts its rows on the other branch."""
     conflicts: list[MergeConflict] = []
     for entity in moved:
         stored = type_rows(own, entity.id)
@@ -92,7 +92,7 @@ def _rounded_properties(before: EntityType, after: EntityType) -> list[tuple[Pro
 
 @dataclass(frozen=True)
 class _KnownRows:
-    """Rows that are at hand, for a check that looks at nothing else."""
+    """Rows in memory, for a check that needs no others."""
 
     rows: pa.Table
 
@@ -105,14 +105,14 @@ class _KnownRows:
 
 @dataclass(frozen=True)
 class MergedRows:
-    """The rows that one check of a merge needs: those that the incoming branch brings, and the current one's."""
+    """The rows that one check of a merge needs: incoming rows, and rows of the current branch."""
 
     check: Check
     current: View
     merge_of: MergeOf
 
     def can_break(self) -> bool:
-        """Ids are settled by the row rule; an edge can be left without its node only where nodes went."""
+        """Ids are decided by the three-way rule; an edge can lose its node only if nodes were removed."""
         if isinstance(self.check, DanglingCheck):
             return len(self.merge(f"node:{self.check.node}").gone) > 0
         return not isinstance(self.check, KeyCheck)
@@ -124,7 +124,7 @@ class MergedRows:
         return self._all(need, None)
 
     def _all(self, need: Need, met: pa.Array | None) -> pa.Table:
-        """The rows that come or go; with `met`, those that have one of these values."""
+        """The rows that are added or removed; with `met`, only those that have one of these values."""
         merge = self.merge(need.table)
         if need.state != "lost":
             return put_rows(merge, need.columns, need.by, met)
@@ -147,7 +147,7 @@ class MergedRows:
         return pa.concat_tables([new, staying.select(new.schema.names).cast(new.schema)])
 
     def _present(self, table: str, ids: pa.Array) -> pa.Array:
-        """Of these nodes, those that the merged whole has."""
+        """Those of the given nodes that exist in the merged graph."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -158,13 +158,13 @@ class MergedRows:
         return ids.filter(pc.is_in(ids, pa.concat_arrays([present.cast(pa.utf8()), put.cast(pa.utf8())])))
 
     def _holders(self, need: Need, values: pa.Array) -> pa.Table:
-        """Rows of the current branch that have one of these values, with their addresses."""
+        """Rows of the current branch with one of these values, and their addresses."""
         return lookup(self.merge(need.table).current, need.by[0], values.to_pylist(), need.columns)
 
 
 @dataclass(frozen=True)
 class SharedSchemaRows(MergedRows):
-    """Only the rows that both sides have to do with."""
+    """Only the rows that both sides affect."""
 
     current_moved: frozenset[int]
 
@@ -189,7 +189,7 @@ class SharedSchemaRows(MergedRows):
         return self._all(need, self._met(need))
 
     def _met(self, need: Need) -> pa.Array | None:
-        """The values with which an incoming row can meet one of the current branch; None: any."""
+        """The values that an incoming row must have to clash with a row of the current branch; None means any."""
         import pyarrow as pa
 
         match self.check:
@@ -209,7 +209,7 @@ class SharedSchemaRows(MergedRows):
     def _holders(self, need: Need, values: pa.Array) -> pa.Table:
         is_pair = isinstance(self.check, UniqueCheck) and len(self.check.fields) > 1
         if isinstance(self.check, CardinalityCheck) or (is_pair and self.merge(need.table).combined.num_rows):
-            # All edges of a source count; a row with values of both sides can meet one that neither side changed.
+            # All edges of a source count; a row with values of both sides can clash with a row that neither side changed.
             return super()._holders(need, values)
         return self._changed_rows(self.current.entity(need.table), need.columns)
 
@@ -219,19 +219,19 @@ class SharedSchemaRows(MergedRows):
         return rows_in(merge.current, merge.changed, ["id", *names, ROW_ADDRESS])
 
     def _lost(self, table: str) -> pa.Array:
-        """Nodes that one of the sides removed."""
+        """Nodes that either side removed."""
         merge = self.merge(table)
         return _texts(rows_in(merge.reference, merge.lost, ["id"]), rows_in(merge.current, merge.gone, ["id"]))
 
     def _touched_sources(self, edge: EdgeType) -> pa.Array:
-        """Sources whose edges the current branch changed or, where there is a minimum, that it changed themselves."""
+        """Sources whose edges the current branch changed; if there is a minimum, also sources that it changed themselves."""
         touched = self._touched(edge, "src")
         if not edge.min_out:
             return _texts(*touched)
         return _texts(*touched, *self._touched(self.current.catalog.nodes[edge.source], "id"))
 
     def _touched(self, entity: EntityType, name: str) -> tuple[pa.Table, pa.Table]:
-        """A column of the rows that the current branch changed, as they are and as they were."""
+        """A column of the rows that the current branch changed, after and before the change."""
         merge = self.merge(entity.table_key)
         return rows_in(merge.current, merge.changed, [name]), rows_in(merge.reference, merge.changed_before, [name])
 
@@ -240,7 +240,7 @@ class SharedSchemaRows(MergedRows):
 
 
 def put_rows(merge: TypeMerge, names: Sequence[str], by: Sequence[str] = (), met: pa.Array | None = None) -> pa.Table:
-    """The rows a merge puts, with their id and these columns; with `met`, those that have one of these values in the column `by`."""
+    """The rows that a merge puts, with their id and these columns; with `met`, only those with one of these values in column `by`."""
     import pyarrow as pa
 
     rows = rows_in(merge.incoming, merge.puts, ["id", *names], by, met)
@@ -253,8 +253,8 @@ def put_rows(merge: TypeMerge, names: Sequence[str], by: Sequence[str] = (), met
 def rows_in(
     stored: TypeRows, rows: RowSet, names: Sequence[str], by: Sequence[str] = (), met: pa.Array | None = None
 ) -> pa.Table:
-    """The named columns of the rows of a set; with `met`, of those that have one of these values in the column `by`. However many there
-    are, only these are held."""
+    """The named columns of the rows of a set; with `met`, only of those with one of these values in column `by`. Rows are read in
+    bounded pieces, and only the result is held."""
     import numpy as np
     import pyarrow as pa
 
@@ -267,7 +267,7 @@ def rows_in(
 
 
 def _texts(*tables: pa.Table) -> pa.Array:
-    """The values of columns of texts."""
+    """The values of text columns, as one array."""
     import pyarrow as pa
 
     chunks = [chunk.cast(pa.utf8()) for table in tables for chunk in table.column(0).chunks]
@@ -285,7 +285,7 @@ def columns_at(
 
 
 def lookup(stored: TypeRows, column: str, values: Sequence[object], names: Sequence[str]) -> pa.Table:
-    """Rows of a side with these values in a column: id, the named columns, and the addresses."""
+    """Rows with these values in a column: their ids, the named columns and their addresses."""
     wanted = list(dict.fromkeys(["id", *names]))
     if stored.table is None:
         return _nothing(stored.entity, [*wanted, ROW_ADDRESS])
@@ -299,7 +299,7 @@ def _nothing(entity: EntityType, names: Sequence[str]) -> pa.Table:
 
 
 def _without(rows: pa.Table, gone: RowSet) -> pa.Table:
-    """Rows that are not among these, without their addresses."""
+    """The rows that are not in the set, without their addresses."""
     import pyarrow as pa
 
     left = rows.filter(pa.array(~gone.contains(rows.column(ROW_ADDRESS).to_numpy())))

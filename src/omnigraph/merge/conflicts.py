@@ -1,4 +1,4 @@
-"""What a merge could not decide: one value per entity, of seven kinds, with what each side has."""
+"""Conflicts of a merge: one value per entity, of seven kinds, with the state on each side."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ DIVERGENCES: dict[ConflictKind, str] = {
     "divergent_update": "both branches changed it differently",
     "delete_vs_update": "one branch deleted it and the other changed it",
 }
-"""The kinds that are no broken rules of the schema."""
+"""The kinds that are not broken rules of the schema."""
 
 
 _END_NAMES = {"src": "from", "dst": "to"}
@@ -70,7 +70,7 @@ NO_VALUE: Final = NoValue()
 
 @dataclass(frozen=True)
 class Sides:
-    """The rows of one entity; None where it does not exist. A base lacks the columns that have no agreed value."""
+    """The rows of one entity on each side; None if it does not exist there. Columns without an agreed value are missing from the base."""
 
     base: Mapping[str, Any] | None
     ours: Mapping[str, Any] | None
@@ -86,7 +86,7 @@ NOWHERE: Final = Sides(None, None, None)
 
 
 def digest_of(sides: Sides) -> str:
-    """Equal for equal images, on all three sides."""
+    """A digest of the entity's states on all three sides."""
     return _digest(sides.images)
 
 
@@ -182,9 +182,9 @@ class MergeConflict:
 
     @classmethod
     def of_violation(cls, entity: EntityType, error: InputError) -> MergeConflict:
-        """A rule that the merged whole breaks. The properties concerned have no values yet: see `with_values`."""
+        """A rule that the merged graph breaks. The properties concerned have no values yet: see `with_values`."""
         kind = KIND_OF_ERROR[type(error)]
-        # Too many or too few edges are no matter of one edge's properties.
+        # Too many or too few edges do not concern the properties of one edge.
         columns = () if kind == "cardinality_violation" else (error.property or "").replace(",", " ").split()
         concerned = tuple(PropertyConflict(_END_NAMES.get(name, name)) for name in columns)
         return cls(kind_of(entity), entity.name, error.entity_id, kind, error.message, concerned)
@@ -209,7 +209,7 @@ class MergeConflict:
 
 
 def divergence(entity: EntityType, id: str, kind: ConflictKind, rows: Sides) -> MergeConflict:
-    """A conflict of the three-way rule, with the properties that the branches have differently."""
+    """A conflict of the three-way rule, with the properties in which the branches differ."""
     differing = tuple(property for property in properties_of(entity, rows) if _is_contested(property, rows))
     names = "" if kind == "delete_vs_update" else f" ({', '.join(property.name for property in differing)})"
     message = f"{entity.name} '{id}': {DIVERGENCES[kind]}{names}"
@@ -220,7 +220,7 @@ def divergence(entity: EntityType, id: str, kind: ConflictKind, rows: Sides) -> 
 
 
 def with_values(conflict: MergeConflict, entity: EntityType, rows: Sides) -> MergeConflict:
-    """A broken rule with what each side has, of the properties concerned and as a whole."""
+    """A broken rule with each side's state: the properties concerned, and the entity as a whole."""
     names = {property.name for property in conflict.properties}
     concerned = tuple(property for property in properties_of(entity, rows) if property.name in names)
     images = rows.images
@@ -238,7 +238,7 @@ def properties_of(entity: EntityType, rows: Sides) -> Iterator[PropertyConflict]
 
 
 def _is_contested(property: PropertyConflict, rows: Sides) -> bool:
-    """Whether the branches differ in it; where one has no such entity, whether the other changed it."""
+    """Whether the branches differ in the property; if one side lacks the entity, whether the other changed it."""
     if rows.ours is not None and rows.theirs is not None:
         return bool(property.ours != property.theirs)
     return bool(property.base != (property.theirs if rows.ours is None else property.ours))

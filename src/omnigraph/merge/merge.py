@@ -1,12 +1,12 @@
-"""Merging a branch into another: a base, three outcomes, one commit with two parents, or conflicts and nothing else.
+"""Merges one branch into another. The result is one commit with two parents, or conflicts and no change.
 
     already_up_to_date   the target has the source's head already: nothing is published
-    fast_forward         the target is where the branches parted: its tables become the source's
+    fast_forward         the target has not moved since the branches diverged: it gets the source's tables
     merged               both moved: the schemas are merged, then each type by the three-way rule
 
-A fast-forward is a commit too, with two parents: the target's chain is its own, and the log shows that a merge took
-place. With strategy "ours" the target wins where both sides changed the same thing, with "theirs" the source; neither
-settles a rule that the merged whole breaks.
+A fast-forward also makes a commit with two parents, because each branch has its own chain and the log should show the merge.
+Where both sides changed the same thing, strategy "ours" prefers the target and "theirs" the source; neither settles a rule that
+the merged graph breaks.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ STAGING_THREADS = 8
 
 @dataclass(frozen=True)
 class MergeOptions:
-    """How a merge or a revert is made, and what its commit says; UsageError when it cannot be made so."""
+    """The options of a merge or a revert, checked: raises UsageError for values that are not valid."""
 
     strategy: Strategy = "fail"
     by: By = "row"
@@ -103,8 +103,8 @@ def merge_branches(
     expect: Expected | None = None,
     workers: ExchangingWorkers = IN_PROCESS,
 ) -> MergeResult:
-    """Merge the head that `source` has now. A commit that gets to the target first is merged with, not overwritten, unless
-    `expect` says at which commits the two branches have to be."""
+    """Merge the current head of `source`. If another commit reaches the target first, the merge is repeated on top of it, unless
+    `expect` names the heads that both branches must have."""
     check_expected(expect)
     if source == into:
         raise UsageError("a branch cannot be merged into itself")
@@ -127,13 +127,13 @@ def merge_branches(
 
 
 Expected: TypeAlias = tuple[str, str]
-"""The ids of the commits at which the source and the target have to be."""
+"""The ids of the head commits that the source and the target must have."""
 
 
 def on_newest_head(
     repository: Repository, branch: str, work: str, attempt: Callable[[Entry], MergeResult]
 ) -> MergeResult:
-    """Attempt after attempt, each on the head that the branch has then, until no other commit gets in between."""
+    """Repeat the attempt on the newest head of the branch until no other commit gets in between."""
     for _ in range(MAX_ATTEMPTS):
         with contextlib.suppress(ExpectedVersionMismatch):
             return attempt(repository.history.chain.head(branch))
@@ -152,7 +152,7 @@ def _check_head(entry: Entry, expected: str) -> None:
 
 
 def _with_branch_deleted(repository: Repository, result: MergeResult, source: Entry) -> MergeResult:
-    """The merge stands, whatever becomes of the deletion; a source that has moved since is kept."""
+    """Delete the source, unless it has moved since. The merge stands even if the deletion fails."""
     reach(Failpoint.MERGE_BEFORE_BRANCH_DELETE)
     try:
         repository.history.branches.delete(source.branch, at=source.head.commit, force=True)
@@ -163,20 +163,20 @@ def _with_branch_deleted(repository: Repository, result: MergeResult, source: En
 
 @dataclass(frozen=True)
 class MergeSource:
-    """The state whose changes are brought in, and how the commit records that."""
+    """The state whose changes are merged, and how the commit records it."""
 
     entry: Entry
     name: str
     kind: CommitKind
     parent: CommitRef | None
-    """The second parent of the commit. Without one, a commit that changes nothing is not made."""
+    """The second parent of the commit. Without one, nothing is committed if nothing changes."""
     schema_remedy: str
     """What to do about schemas that contradict each other."""
 
 
 class MergeAttempt:
-    """One merge of two pinned heads: what the *incoming* branch, the source, changed is put on the tables of the *current* one,
-    the target, under the schema that both have come to."""
+    """One merge of two pinned heads. The changes of the *incoming* branch (the source) are applied to the tables of the *current*
+    branch (the target), under the merged schema."""
 
     def __init__(
         self,
@@ -189,17 +189,17 @@ class MergeAttempt:
         *,
         is_exact: bool = False,
     ) -> None:
-        """`since`: when staging began. `is_exact`: only this head of the target will do."""
+        """`since`: when staging began. `is_exact`: the merge is valid for this head of the target only."""
         self.repository = bases.views[0].repository
         self.source, self.target, self.bases, self.options = source, target, bases, options
         self.source_view, self.target_view = map(self.repository.view, (source.entry.head, target.head))
         self.differences, self.since, self.is_exact = differences, since, is_exact
-        # What the target dropped for good is not taken over unseen: merging the schemas refuses it.
+        # A fast-forward must not bring back what the target dropped for good: merging the schemas refuses that.
         is_known = {*self.target_view.catalog.hard_dropped} <= {*self.source_view.catalog.hard_dropped}
         self.is_fast_forward = target.head.commit in bases.commits and is_known
         self._merges: dict[int, TypeMerge] = {}
         self._states: dict[int, dict[str, Row | None]] = {}
-        """By type and id: what was decided."""
+        """Decided states, by type and id."""
 
     def run(self) -> MergeResult:
         is_up_to_date = self.source.entry.head.commit in self.bases.commits
@@ -231,7 +231,7 @@ class MergeAttempt:
     def _finish(
         self, outcome: Outcome, types: Mapping[str, TypeSummary], stage: Callable[[], Mapping[str, TableState]]
     ) -> MergeResult:
-        """Stage and publish, unless it is a dry run or there is nothing to say."""
+        """Stage and publish, unless this is a dry run or nothing changes."""
         steps = self._schema_steps()
         if self.source.parent is None and not types and not steps:
             return self._result("already_up_to_date")
@@ -242,7 +242,7 @@ class MergeAttempt:
         return self._result(outcome, commit, types=types, schema_steps=steps)
 
     def _stopped_by_schemas(self) -> MergeResult:
-        """Rows are not looked at before it is known what they are."""
+        """Rows are not compared until the schemas agree."""
         conflicts = self.schema.conflicts
         sides = self.source.name, self.target.branch, conflicts, self.source.schema_remedy
         if not self.options.dry_run:
@@ -281,7 +281,7 @@ class MergeAttempt:
     # ------------------------------------------------------------ what to merge
 
     def _choose_sides(self) -> None:
-        """Everything is read under the merged schema, and put on the tables of the target."""
+        """Read all snapshots under the merged schema, and find the types that each side changed."""
         self.bases = replace(self.bases, views=tuple(map(self.schema.view, self.bases.views)))
         base = self.bases.views[0]
         self.current, self.incoming = (self.schema.view(view, base) for view in (self.target_view, self.source_view))
@@ -289,7 +289,7 @@ class MergeAttempt:
         self.target_moved = self.bases.moved(self.current)
 
     def _take_resolutions(self) -> None:
-        """What was decided, checked against what the branches have now. Types that it is about are merged row by row."""
+        """Check the resolutions against the current states of both branches. Their types are merged row by row."""
         catalog = self.schema.catalog
         of_type = groupby(
             sorted(self.options.resolutions, key=lambda resolution: resolution.table_key),
@@ -318,13 +318,13 @@ class MergeAttempt:
                 self.moved.append(entity)
 
     def _sides_of(self, entity: EntityType, ids: list[str]) -> dict[str, Sides]:
-        """The rows of some entities on each side; none at a base that merges which crossed do not agree on."""
+        """The rows of the given entities on each side; without a base row if crossed merges disagree about the base."""
         base = self.bases.views[0] if self.bases.agree_on(entity.id) else None
         rows = [rows_by_id(view, entity, ids) for view in (base, self.current, self.incoming)]
         return {id: Sides(*(side.get(id) for side in rows)) for id in ids}
 
     def _moved_types(self, incoming: View, current: View) -> list[EntityType]:
-        """The types that one branch changed and the other does not have already."""
+        """The types that one branch changed and that are different on the other."""
         return [
             self.schema.catalog.by_id[type_id]
             for type_id in sorted(self.bases.moved(incoming))
@@ -332,7 +332,7 @@ class MergeAttempt:
         ]
 
     def _takes_pointer(self, entity: EntityType) -> bool:
-        """The target still has the base's rows, and nobody decided anything about them."""
+        """Whether the target still has the base's rows, and no resolution is about them."""
         return entity.id not in self.target_moved and entity.id not in self._states
 
     def _merge_of(self, entity: EntityType) -> TypeMerge:
@@ -344,7 +344,7 @@ class MergeAttempt:
         return self._merges[entity.id]
 
     def _conflicts(self) -> tuple[MergeConflict, ...]:
-        """Every conflict there is: of the row rule, and then of the merged whole."""
+        """All conflicts: those of the three-way rule, and rules that the merged graph breaks."""
         conflicts = [
             conflict
             for entity in self.moved
@@ -352,7 +352,7 @@ class MergeAttempt:
             for conflict in self._merge_of(entity).conflicts
         ]
         ours, theirs = self.target_view.snapshot.schema, self.source_view.snapshot.schema
-        # A row that somebody gave may break a rule with any other; else only rows of both sides can.
+        # A row from a resolution may break a rule together with any row; otherwise it takes rows of both sides.
         only_of_both = ours == theirs and not self._states
         broken = {*violations(self.moved, self.current, self.target_moved, self._merge_of, same_schema=only_of_both)}
         if self.schema.hash != theirs:
@@ -364,8 +364,9 @@ class MergeAttempt:
         return tuple(sorted(conflicts, key=lambda conflict: conflict.order))
 
     def _broken_by_target(self) -> list[MergeConflict]:
-        """Rules that are new to the target, broken by what it changed: the other way round, its rows are put on the source's.
-        What it did not change is in the merged whole as the source has it, where the rule was checked on every row."""
+        """Rules that are new to the target and that its own changes break. The merge is computed in the other direction, with the
+        target's rows applied to the source's tables. Rows that the target did not change are as in the source, where the rule was
+        checked for every row."""
         rule = MergeRule(self.options.by, self.options.strategy, current="theirs", incoming="ours")
         merges = dict[int, TypeMerge]()
 
@@ -381,7 +382,7 @@ class MergeAttempt:
         return broken + rounded(self.target_view, moved, merge_of)
 
     def _with_values(self, conflicts: list[MergeConflict]) -> Iterator[MergeConflict]:
-        """Broken rules with what each side has of the properties concerned."""
+        """The broken rules, with the values of the properties concerned on each side."""
         types = {(kind_of(entity), entity.name): entity for entity in self.current.catalog.tables.values()}
         for (kind, name), members in groupby(
             conflicts, key=lambda conflict: (conflict.entity_kind, conflict.type_name)
@@ -396,7 +397,7 @@ class MergeAttempt:
     # ------------------------------------------------------------ the result
 
     def _merged_tables(self) -> dict[str, TableState]:
-        """Every table of the merged state, by the current branch's names; the generations are still open."""
+        """All tables of the merged state, by the current branch's names; `table_changes` sets their generations."""
         tables = dict(self.current.snapshot.tables)
         for entity in filter(self._takes_pointer, self.moved):
             state = state_of(self.incoming, entity.id)
@@ -445,9 +446,10 @@ class MergeAttempt:
         return commit
 
     def _carried_over(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
-        """The same plan on a newer target, if nothing that the merge looked at has moved; otherwise it is done again.
+        """The same plan on a newer target if nothing that the merge depends on has moved; otherwise ExpectedVersionMismatch, and the
+        merge is repeated.
 
-        Without this a large merge would never get in on a branch where others are busy with other types.
+        Without this, a large merge could never be published on a branch where others keep writing to other types.
         """
         target = self.target_view.snapshot
         relied = self._relied_on()
@@ -463,7 +465,7 @@ class MergeAttempt:
         return plan
 
     def _relied_on(self) -> set[str] | None:
-        """The tables whose rows on the target this merge depends on; None when it is all of them."""
+        """The tables on the target that this merge depends on; None means all."""
         if self.is_fast_forward or self.schema.hash != self.target_view.snapshot.schema:
             return None
         catalog = self.current.catalog
@@ -476,7 +478,7 @@ class MergeAttempt:
         return keys
 
     def _has_merged_since(self, snapshot: Snapshot) -> bool:
-        """Whether the target has taken in other branches since: the bases may be others then."""
+        """Whether other branches were merged into the target since: the bases may have changed then."""
         lineage = self.repository.history.lineage
         now = lineage.reached(lineage.entry_of(snapshot.commit.ref).ancestry)
         return {**now, self.target.incarnation: 0} != {
@@ -487,7 +489,7 @@ class MergeAttempt:
     # ------------------------------------------------------------ counting
 
     def _summaries(self) -> dict[str, TypeSummary]:
-        """What the target gets, by the types that the source changed or that something was decided about."""
+        """What changes on the target, for each type that the source changed or that a resolution is about."""
         result = {}
         for entity in sorted(self.moved, key=lambda entity: entity.table_key):
             if self._takes_pointer(entity):
@@ -498,7 +500,7 @@ class MergeAttempt:
 
 
 def rows_by_id(view: View | None, entity: EntityType, ids: list[str]) -> dict[str, dict[str, Any]]:
-    """The rows of some entities in a snapshot."""
+    """The rows of the given entities in a snapshot."""
     stored = None if view is None or not ids else type_rows(view, entity.id)
     if stored is None or stored.table is None:
         return {}
@@ -506,7 +508,7 @@ def rows_by_id(view: View | None, entity: EntityType, ids: list[str]) -> dict[st
 
 
 def table_changes(target: View, schema: MergedSchema, after: Mapping[str, TableState]) -> tuple[TableChange, ...]:
-    """The tables whose state is another one now, or has another name; their generations go on from the target's own."""
+    """The tables whose state or name changes; their generations continue from the target's."""
     before = target.snapshot.tables
     renamed = schema.view(target).snapshot.tables
     changes = [TableChange(key, "merge", before[key], None) for key in before.keys() - after.keys()]

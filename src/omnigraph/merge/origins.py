@@ -1,8 +1,8 @@
-"""Settling doubts of a virtual base by what the branches made of them.
+"""Settles doubts about a virtual base by tracing where the branches' values came from.
 
-Merge bases may contradict each other, and still both branches may have decided the question alike before one of them went
-on. So each head's value is followed back, through edits and through the parent of a merge that gave it, to where the
-history of the two heads is shared. If both came from the same value, that is the base's.
+Merge bases may contradict each other although both branches later resolved the contradiction in the same way. So each head's value is
+traced back, through edits and through the parent of a merge that supplied it, to commits that both heads share. If all of those have
+the same value, it is the base's.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 Names = tuple[str, ...]
-"""The columns of one value. Without any, what is followed is whether the entity exists."""
+"""The columns of one value. An empty tuple traces whether the entity exists."""
 Value = tuple[Any, ...] | None
-"""None where the entity does not exist."""
+"""None if the entity does not exist."""
 
 
 class Origins:
-    """The rows of one type where the histories of two heads meet."""
+    """The rows of one type in the commits that two heads share."""
 
     def __init__(self, repository: Repository, bases: Bases, entity: EntityType) -> None:
         lineage = repository.history.lineage
@@ -42,7 +42,7 @@ class Origins:
         self._ends: dict[str, Commit] = {}
 
     def settled(self, base: BaseRows) -> BaseRows:
-        """The same rows without the doubts that can be settled."""
+        """The base rows with as many doubts settled as possible."""
         import pyarrow as pa
 
         doubts = [
@@ -64,7 +64,7 @@ class Origins:
         )
 
     def _settle(self, doubts: dict[str, Any], values: dict[str, Row]) -> None:
-        """Clear what can be settled of the doubts about one entity, and put its row right."""
+        """Clear the doubts about one entity that can be settled, and correct its row."""
         id = doubts["id"]
         if doubts["unsure"]:
             existed, *others = self._origins(id, ())
@@ -84,7 +84,7 @@ class Origins:
                     doubts[f"unknown_{place}"] = False
 
     def _origins(self, id: str, names: Names) -> Iterator[Value]:
-        """What a value of an entity was at each shared commit that it came from, on either head."""
+        """The value of an entity at each shared commit from which either head's value came."""
         todo = list(self._heads)
         seen: set[str] = set()
         while todo:
@@ -100,7 +100,7 @@ class Origins:
             todo += [self._commit(parent) for parent in givers or commit.parents]
 
     def _last_of_run(self, commit: Commit) -> Commit:
-        """The next commit, itself or an older one, that is shared or a merge: between them there are only edits."""
+        """The first commit, this one or an older one, that is shared or a merge: in between there are only edits."""
         if commit.id not in self._ends:
             history = self._repository.history
             older = (

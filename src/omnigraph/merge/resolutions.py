@@ -101,7 +101,7 @@ def _entity(image: object) -> dict[str, Any]:
 
 
 def check_resolutions(resolutions: object) -> tuple[Resolution, ...]:
-    """UsageError unless these are resolutions, one for each entity."""
+    """Raises UsageError unless these are resolutions, at most one per entity."""
     if not isinstance(resolutions, Sequence) or isinstance(resolutions, str):
         raise UsageError(f"'resolutions' must be a list of Resolution, got {type(resolutions).__name__}")
     seen: set[tuple[str, str]] = set()
@@ -115,7 +115,7 @@ def check_resolutions(resolutions: object) -> tuple[Resolution, ...]:
 
 
 def described(message: str | None, resolutions: Sequence[Resolution]) -> str | None:
-    """The message of the merge's commit: what the caller says, and what was decided, as far as it fits."""
+    """The message of the merge commit: the caller's, followed by the resolutions as far as they fit."""
     if not resolutions:
         return message
     start = f"{message}\n\n" if message else ""

@@ -1,6 +1,6 @@
-"""Resolutions put over the merge of a type: the states that somebody chose, whatever the three-way rule says.
+"""Applies resolutions to the merge of a type: the chosen states override the three-way rule.
 
-The merged whole is checked afterwards, like any other.
+The merged graph is checked against the rules afterwards.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def type_of(resolution: Resolution, catalog: Catalog) -> EntityType:
 def state_after(
     resolution: Resolution, catalog: Catalog, sides: Sides, known: frozenset[str], *, has_base: bool
 ) -> Row | None:
-    """The row that the entity has after the merge; None: it is not there. StaleResolution when it was decided about other
-    images than these; `known` are digests of its conflicts."""
+    """The row of the entity after the merge; None if it is deleted. Raises StaleResolution if the resolution was made for other
+    states than these; `known`: the digests of the entity's conflicts."""
     if resolution.seen not in known | {digest_of(sides)}:
         raise StaleResolution(resolution.type_name, resolution.entity_id)
     match resolution.take:
@@ -59,7 +59,7 @@ def _row(row: Mapping[str, Any] | None) -> Row | None:
 
 
 def _written(entity: EntityType, catalog: Catalog, id: str, value: Mapping[str, Any]) -> Row:
-    """A row of values that somebody gave, under the id of the entity."""
+    """A row with the values of the resolution, under the entity's id."""
     data = {**value, "id": id}
 
     def no_id() -> str:
@@ -73,7 +73,7 @@ def _written(entity: EntityType, catalog: Catalog, id: str, value: Mapping[str, 
 
 
 def put_over(merge: TypeMerge, states: Mapping[str, Row | None]) -> TypeMerge:
-    """The merge with these entities in these states, whatever it did with them."""
+    """The merge with these entities in these states, overriding its own decisions."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -117,7 +117,7 @@ def _rows(table: Table | None, ids: frozenset[str]) -> Placed:
 
 
 def _places(rows: Placed, ids: Iterable[str]) -> np.ndarray[Any, Any]:
-    """The addresses of those of these entities that are there."""
+    """The addresses of the given entities that exist."""
     import numpy as np
 
     return np.array([rows[id][0] for id in ids if id in rows], np.uint64)
@@ -126,7 +126,7 @@ def _places(rows: Placed, ids: Iterable[str]) -> np.ndarray[Any, Any]:
 def _counted(
     merge: TypeMerge, ids: frozenset[str], changed: Mapping[str, Row | None], current: Placed, incoming: Placed
 ) -> MergeCounts:
-    """What the target gets, with these entities counted by what becomes of them."""
+    """The counts of changes on the target, with these entities counted by their decided states."""
     inserted, updated, deleted = merge.counts
     put = _places(incoming, ids - current.keys())
     addresses = _places(current, ids)

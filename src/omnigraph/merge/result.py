@@ -1,4 +1,4 @@
-"""What came of a merge."""
+"""The result of a merge, and the errors and hints for its conflicts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REMEDIES: dict[ConflictKind, str] = {
     "cardinality_violation": "add or delete edges",
     "value_constraint_violation": "change the value",
 }
-"""What can be done about a rule that the merged whole breaks."""
+"""How to fix a rule that the merged graph breaks."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def schema_conflict_error(source: str, target: str, conflicts: Sequence[SchemaCo
 
 
 def schema_conflict_hint(source: str, target: str, conflicts: Sequence[SchemaConflict], remedy: str) -> str:
-    """What helps: a strategy, if it settles all of them; `remedy` always does."""
+    """How to resolve them: a strategy if it settles all of them; `remedy` always works."""
     ways = []
     if all(conflict.is_settled_by_strategy for conflict in conflicts):
         ways.append(f"--strategy ours keeps what '{target}' declares, --strategy theirs takes what '{source}' declares")
@@ -106,7 +106,7 @@ def schema_conflict_hint(source: str, target: str, conflicts: Sequence[SchemaCon
 
 
 def conflict_hint(source: str, target: str, conflicts: Sequence[MergeConflict], by: By) -> str:
-    """What helps: only ways out that settle conflicts of these kinds."""
+    """How to resolve them: only options that settle conflicts of these kinds."""
     divergent = [conflict for conflict in conflicts if conflict.is_divergence]
     broken = sorted({conflict.kind for conflict in conflicts if not conflict.is_divergence})
     ways = []
@@ -125,7 +125,7 @@ def conflict_hint(source: str, target: str, conflicts: Sequence[MergeConflict], 
 
 
 def is_settled_by_property(conflict: MergeConflict) -> bool:
-    """Whether the branches changed different properties. The two ends of an edge are one."""
+    """Whether the branches changed different properties. The two ends of an edge count as one property."""
     if conflict.kind != "divergent_update":
         return False
     ends = [property for property in conflict.properties if property.name in ("from", "to")]

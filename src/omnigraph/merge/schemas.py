@@ -1,7 +1,7 @@
-"""The schemas of two branches, merged first: then every snapshot that the merge compares is read under the merged one.
+"""Merges the schemas of two branches, before any rows: all snapshots are then read under the merged schema.
 
-That takes no rows. The merged schema knows the columns in which either branch stores the values of a property, so a version of
-a table that was written under any of the schemas is read as one of the merged schema.
+No rows are rewritten. The merged schema knows the columns in which either branch stores a property, so a table version that was
+written under any of the schemas can be read under the merged one.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MergedSchema:
-    """The hash of the merged schema and its catalog, which may not be stored yet; or the conflicts."""
+    """The merged schema's hash and catalog, which may not be stored yet; or the conflicts."""
 
     hash: str
     catalog: Catalog
     conflicts: tuple[SchemaConflict, ...] = ()
 
     def view(self, view: View, base: View | None = None) -> View:
-        """A snapshot as one of this schema. A type that it dropped, and that is kept all the same, has the rows of the base."""
+        """A snapshot read under this schema. A type that the snapshot dropped and the merge keeps has the rows of `base`."""
         if view.snapshot.schema == self.hash:
             return view
         tables = {}
@@ -43,7 +43,7 @@ class MergedSchema:
         return view.repository.view(replace(view.snapshot, schema=self.hash, tables=tables))
 
     def has_rules_beyond(self, catalog: Catalog) -> bool:
-        """Whether rows that keep the rules of another schema may break one of this."""
+        """Whether rows that satisfy the rules of another schema may break one of these."""
         known = catalog.by_id
         return any(
             _rules(self.catalog, entity) != _rules(catalog, known[entity.id])
@@ -73,7 +73,7 @@ def merged_schema(bases: Bases, ours: View, theirs: View, strategy: Strategy, di
 
 @dataclass(frozen=True)
 class _NewValues:
-    """What the branches wrote since they parted, each under its own schema."""
+    """What the branches wrote since they diverged, each under its own schema."""
 
     bases: Bases
     sides: dict[Side, View]
@@ -111,7 +111,7 @@ class _NewValues:
 
 
 def _has_other_values(changes: pa.Table, old: pa.Table, new: pa.Table, name: str) -> bool:
-    """Whether an entity has another value than it had, or, if it is new, one at all."""
+    """Whether a value changed, or a new entity has a value."""
     import pyarrow.compute as pc
 
     inserted = changes.filter(pc.equal(changes.column("op"), INSERT)).column("id").combine_chunks()
@@ -122,7 +122,7 @@ def _has_other_values(changes: pa.Table, old: pa.Table, new: pa.Table, name: str
 
 
 def _rules(catalog: Catalog, entity: EntityType) -> tuple[object, ...]:
-    """What a row of a type has to keep, whatever its names are. A number that becomes an F64 has to be one."""
+    """The rules for a row of a type, independent of names. They include which properties are floats: a number must stay exact."""
     ids = {name: str(property.id) for name, property in entity.properties.items()}
     types = {property.id: property.type for property in entity.properties.values()}
     values = {(id, type.nullable, type.enum) for id, type in types.items() if type.enum or not type.nullable}

@@ -1,6 +1,6 @@
-"""A merged type on the current branch's table. New fragments of the incoming branch are adopted: no data is copied.
+"""Applies a merge to the current branch's table. New fragments of the incoming branch are adopted without copying data.
 
-Rows that cannot be adopted (a few of a fragment, of another table, values of both branches) are written as new rows.
+Rows that cannot be adopted (a few rows of a fragment, rows of another table, combined rows) are written as new rows.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ADOPT_FRACTION = 2
-"""A fragment is adopted when at least one row in this many is wanted; the others are deleted from it at once."""
+"""A fragment is adopted if at least one row in this many is needed; its other rows are deleted at once."""
 
 
 def stage_merge(tables: Tables, current: Table, merge: TypeMerge) -> list[Staged]:
-    """The current table with the merge applied: the last of the versions returned. All of them must be made durable."""
+    """Stage the merge; the last version returned is the merged table. All of them must be made durable."""
     whole = _adoptable(current, merge)
     rows = _written(merge, whole)
     fragments = () if merge.incoming.table is None else adopted(merge.incoming.table, sorted(whole))
@@ -52,7 +52,7 @@ def _adoptable(current: Table, merge: TypeMerge) -> frozenset[int]:
 
 
 def _unwanted(tables: Tables, table: Table, merge: TypeMerge, adopted_ids: frozenset[int]) -> Iterator[TrimmedFragment]:
-    """Adopted fragments without the rows that are not wanted (an adopted fragment has no deletions yet)."""
+    """Delete the rows of adopted fragments that are not needed (an adopted fragment has no deletions yet)."""
     import numpy as np
 
     by_files = fragments_by_files(table)
@@ -64,7 +64,7 @@ def _unwanted(tables: Tables, table: Table, merge: TypeMerge, adopted_ids: froze
 
 
 def _written(merge: TypeMerge, adopted_ids: frozenset[int]) -> pa.RecordBatchReader | None:
-    """The rows to write, in bounded pieces; None when there are none."""
+    """The rows to write, in bounded pieces; None if there are none."""
     import pyarrow as pa
 
     left = merge.puts.without_fragments(adopted_ids)

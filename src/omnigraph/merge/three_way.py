@@ -1,10 +1,10 @@
-"""The three-way rule, defined once: what becomes of entities that both branches changed.
+"""The three-way rule for entities that both branches changed.
 
-Where merges crossed, the base is itself merged from commits that may have contradicted each other. What they did not
-agree on is a *doubt*: `unsure` says that the entity may or may not have existed, `unknown_N` that its Nth value has no
-agreed value. A doubt equals nothing; but what both branches answer alike is settled.
+If merges crossed, the base is itself merged from several commits, which may disagree. A disagreement is a *doubt*: `unsure` means that
+the entity may or may not have existed, `unknown_N` that its Nth value is not known. A doubtful value equals nothing, but if both
+branches have the same value now, the doubt does not matter.
 
-A pure function of Arrow tables: the in-process merge calls it, and tasks on Spark's workers do.
+The rule is a pure function of Arrow tables, used by the in-process merge and by tasks on Spark's workers.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 By = Literal["row", "property"]
 BranchRole = Literal["ours", "theirs"]
-"""As Git says it: the target is ours, the source is theirs."""
+"""As in Git: the target is ours, the source is theirs."""
 
 OURS, THEIRS, COMBINED, CONFLICT = "ours", "theirs", "combined", "conflict"
-"""What becomes of an entity: what one branch has (which may be nothing), a row with values of both, or a question."""
+"""Verdicts on an entity: the state on one branch (possibly absent), a row with values of both, or a conflict."""
 
 
 def values_of(entity: EntityType) -> list[tuple[str, ...]]:
-    """The columns of each value: one; but the two ends of an edge are one value."""
+    """The columns of each value. The two ends of an edge count as one value."""
     ends = [("src", "dst")] if entity.table_key.startswith("edge:") else []
     return [*ends, *((name,) for name in entity.properties)]
 
@@ -55,7 +55,7 @@ class BaseRows:
 
 
 def open_schema(entity: EntityType) -> pa.Schema:
-    """Whether a value may be missing is a rule of the data, checked later."""
+    """Columns without nullability: missing values are checked later, as a rule."""
     import pyarrow as pa
 
     return pa.schema([pa.field(field.name, field.type) for field in arrow_schema(entity)])
@@ -69,7 +69,7 @@ def doubts_schema(entity: EntityType) -> pa.Schema:
 
 
 class ThreeWay:
-    """Some entities of one type, at the base and on the two branches."""
+    """Entities of one type at the base and on the two branches."""
 
     def __init__(self, entity: EntityType, ids: pa.Array, *, base: BaseRows, theirs: pa.Table, ours: pa.Table) -> None:
         self.entity = entity
@@ -93,12 +93,12 @@ class ThreeWay:
 
     @cached_property
     def same(self) -> list[Flags]:
-        """Of each value: whether the branches have the same."""
+        """For each value, whether the branches agree."""
         return [self._equal(place, self.ours, self.theirs) for place in self.places]
 
     @cached_property
     def kept(self) -> dict[BranchRole, list[Flags]]:
-        """Whether a branch has the base's."""
+        """For each value, whether a branch still has the base's."""
         known = [self.had_base & ~unknown for unknown in self.unknown]
         return {
             "ours": [known[place] & self._equal(place, self.ours, self.base) for place in self.places],
@@ -106,7 +106,7 @@ class ThreeWay:
         }
 
     def clash(self, place: int) -> Flags:
-        """Changed on both branches, differently."""
+        """Whether both branches changed a value, differently."""
         return ~self.same[place] & ~self.kept["ours"][place] & ~self.kept["theirs"][place]
 
     def from_theirs(self, place: int, strategy: Strategy) -> Flags:
@@ -147,13 +147,13 @@ class ThreeWay:
         return np.select(conditions, words, default=CONFLICT if strategy == "fail" else strategy)
 
     def conflict_kinds(self) -> np.ndarray[Any, Any]:
-        """What kind of conflict each would be."""
+        """The kind of conflict for each entity."""
         import numpy as np
 
         return np.select([~self.both, self.had_base], ["delete_vs_update", "divergent_update"], "divergent_insert")
 
     def sides_of(self, chosen: Flags) -> Iterator[Sides]:
-        """The rows of the chosen entities on each side, without what is in doubt."""
+        """The rows of the chosen entities on each side, without doubtful values."""
         import pyarrow as pa
 
         unknown = {name: self.unknown[place][chosen] for place in self.places for name in self.names[place]}
@@ -164,7 +164,7 @@ class ThreeWay:
             yield Sides(known if certain[place] else None, _present(ours[place]), _present(theirs[place]))
 
     def merged_rows(self, strategy: Strategy) -> pa.Table:
-        """For each entity that both branches have, the row with values of both."""
+        """For each entity that exists on both branches, the row that combines their values."""
         import pyarrow as pa
 
         columns = {"id": pa.chunked_array([self.ids])}
@@ -181,7 +181,7 @@ def _present(row: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _chosen(first: Flags, left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Place by place, of `left` where `first` says so, else of `right`."""
+    """Element by element, `left` where `first` is true, otherwise `right`."""
     import numpy as np
     import pyarrow as pa
 
@@ -191,7 +191,7 @@ def _chosen(first: Flags, left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.C
 
 
 def _flags(values: pa.ChunkedArray) -> Flags:
-    """Null is no."""
+    """Null counts as false."""
     import numpy as np
 
     return np.array(values.fill_null(False).to_numpy(), dtype=bool)

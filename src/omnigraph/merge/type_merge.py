@@ -1,11 +1,11 @@
-"""The three-way merge of one type: which rows of the incoming branch to put on the current branch's table, and which
-rows of that table go.
+"""The three-way merge of one type: which rows of the incoming branch to put into the current branch's table, and which
+rows to remove from it.
 
-The current branch is the one on whose tables the result is built: the target, unless the source alone changed the
-schema. Only entities that both branches changed have their rows read here; the rest is decided by ids and addresses.
+The result is built on the tables of the current branch. Only entities that both branches changed have their rows read; the rest is
+decided by ids and addresses.
 
-Where many ids differ they are cut into buckets. A task decides about one bucket, and the driver keeps sets of addresses: rows taken,
-rows that go, and those that the rules ask about. Only conflicts, and rows with values of both branches, are held as they are.
+If many ids differ, they are cut into buckets. A task decides one bucket, and the driver keeps only sets of addresses: rows to put, rows
+to remove, and rows that the rules need. Only conflicts, and rows that combine values of both branches, are held in full.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ ADDRESSES = ("puts", "combined_from", "removes", "gone", "brought", "changed", "
 
 @dataclass(frozen=True)
 class MergeRule:
-    """How two branches are merged, and which of them the result is built on."""
+    """How two branches are merged, and on which of them the result is built."""
 
     by: By
     strategy: Strategy
@@ -69,8 +69,8 @@ class MergeCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class MergedSides:
-    """One type on the sides of a merge. Can travel to a worker. `reference` is what the current branch is compared with, `base` the
-    type where the branches parted."""
+    """One type on all sides of a merge; can be sent to a worker. `reference` is what the current branch is compared with, `base` the
+    type where the branches diverged."""
 
     entity: EntityType
     incoming: TypeRows
@@ -82,13 +82,13 @@ class MergedSides:
 
 @dataclass(frozen=True)
 class TypeMerge:
-    """What the incoming branch brings to one type of the current one, in sets of addresses: it stays small however much changed.
+    """The changes that the incoming branch makes to one type of the current branch, as sets of addresses, which stay small.
 
-    `puts` are incoming rows taken as they are, `combined` new rows made of both branches' values (`combined_from`: the incoming ones
-    of these), `removes` current rows that go, `gone` those of them that no other takes the place of. `brought` are all rows
-    that the incoming branch inserted or updated, `changed` all that the current one did, `changed_before` rows of the
-    reference that the current one updated or deleted, `lost` those of them that it deleted and the merge does not bring back.
-    `counts` is what the target gets, whichever branch is current.
+    `puts`: incoming rows to take unchanged. `combined`: new rows with values of both branches, `combined_from` their incoming rows.
+    `removes`: current rows to remove, `gone` those without a replacement. `brought`: all rows that the incoming branch inserted or
+    updated. `changed`: all rows that the current branch inserted or updated. `changed_before`: rows of the reference that the current
+    branch updated or deleted, `lost` those that it deleted and that the merge does not restore. `counts`: changes on the target,
+    whichever branch is current.
     """
 
     entity: EntityType
@@ -115,7 +115,7 @@ class TypeMerge:
 def merge_type(
     entity: EntityType, incoming: View, current: View, bases: Bases, rule: MergeRule, differences: Differences
 ) -> TypeMerge:
-    """What the incoming branch brings to one type of the current one. All snapshots are read under one schema, that of `entity`."""
+    """Merge one type. All snapshots are read under the same schema, that of `entity`."""
     import pyarrow as pa
 
     views = incoming, current, bases.views[0]
@@ -125,7 +125,7 @@ def merge_type(
         sides = MergedSides(entity, theirs, ours, base, base, rule)
         pairs = ComparedPair(base, theirs), ComparedPair(base, ours)
     else:
-        # Which rows the branches have alike needs no base: they are compared with each other.
+        # The branches are compared with each other: rows that are equal on both need no base.
         crossed = CrossedBases(incoming.repository, bases, entity)
         sides = MergedSides(entity, theirs, ours, theirs, base, rule)
         pairs = ComparedPair(ours, theirs), ComparedPair(theirs, ours)
@@ -155,19 +155,19 @@ def _decisions(
     crossed: CrossedBases | None,
     differences: Differences,
 ) -> Iterator[Decisions]:
-    """All at once where few ids differ; else bucket by bucket, by tasks."""
+    """All at once if few ids differ, otherwise bucket by bucket, in tasks."""
     workers = differences.workers
     if all(pair.is_small for pair in pairs):
         brought, kept = map(differences.of, pairs)
         yield decided_changes(sides, brought, kept, crossed, workers)
     else:
-        # Bases that disagree are merged from the history, which is not taken to workers.
+        # Merging bases that disagree needs the history, which is not sent to workers.
         chosen = workers if crossed is None else IN_PROCESS
         yield from in_buckets("merge", pairs, _DecidedBucket(sides, *pairs, crossed), chosen)
 
 
 class CrossedBases:
-    """The base rows of a type on which merges that crossed do not agree."""
+    """The base rows of a type about which crossed merges disagree."""
 
     def __init__(self, repository: Repository, bases: Bases, entity: EntityType) -> None:
         self._virtual = VirtualBase(repository, bases.commits, entity)
@@ -195,7 +195,7 @@ class _DecidedBucket:
 
 @dataclass
 class Decisions:
-    """What becomes of some entities of a type: see `TypeMerge`. `counts` by operation on the target."""
+    """Decisions about some entities of a type: see `TypeMerge`. `counts`: by operation on the target."""
 
     rows: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     combined: list[pa.Table] = field(default_factory=list)
@@ -216,7 +216,7 @@ def decided_changes(
     crossed: CrossedBases | None = None,
     workers: ExchangingWorkers = IN_PROCESS,
 ) -> Decisions:
-    """What becomes of the entities that either branch changed or stored again."""
+    """Decide about the entities that either branch changed or rewrote."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -254,7 +254,7 @@ def _present(rows: pa.Table, column: str) -> np.ndarray[Any, Any]:
 
 
 def _alone(changes: pa.Table, others: pa.Table) -> pa.Table:
-    """The changes of entities that the other branch did not change."""
+    """The changes to entities that the other branch did not change."""
     import pyarrow.compute as pc
 
     return changes.filter(pc.invert(pc.is_in(changes.column("id"), others.column("id").combine_chunks())))
@@ -328,7 +328,7 @@ def _conflicts(three_way: ThreeWay, chosen: np.ndarray[Any, Any]) -> Iterator[Me
 
 
 def _add_decided(decisions: Decisions, places: pa.Table, decided: Decided, rule: MergeRule) -> pa.Array:
-    """Put together what becomes of contested entities; the ids that the current branch deleted and that are there again."""
+    """Add the verdicts on contested entities; returns the ids that the current branch deleted and the merge restores."""
     import pyarrow as pa
 
     verdicts = decided.verdicts
@@ -350,5 +350,5 @@ def _add_decided(decisions: Decisions, places: pa.Table, decided: Decided, rule:
 
 
 def _addresses(column: pa.ChunkedArray) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The addresses, and which of them there are."""
+    """The addresses, and which of them are present."""
     return column.fill_null(0).to_numpy(), column.is_valid().to_numpy()

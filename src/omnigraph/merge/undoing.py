@@ -1,8 +1,8 @@
-"""Taking changes back, as new commits: what one commit did, or everything since a revision.
+"""Undoes changes with new commits: those of one commit (revert), or everything since a revision (reset).
 
-A revert is a three-way merge in which the base is the commit and the incoming side the state before it: what the commit did is done the
-other way round, and what was changed since conflicts as in a merge. A reset gives a branch the tables and the schema of a
-revision. Neither takes a commit away: a chain only grows.
+A revert is a three-way merge whose base is the commit and whose incoming side is the state before it. The commit's changes are
+reversed, and later changes conflict as in a merge. A reset gives a branch the tables and the schema of a revision. Neither removes
+a commit: a chain only grows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from omnigraph.write.publishing import publish
 
 
 def revert_commit(repository: Repository, reverted: Commit, branch: str, options: MergeOptions) -> MergeResult:
-    """Take back what a commit changed, on the branch as it is now. Of a merge, that is what it changed against its first parent."""
+    """Undo a commit's changes on the current head of a branch. For a merge, those are its changes against its first parent."""
     if reverted.parent is None:
         raise UsageError(f"commit {reverted.id} is the first of the graph: there is nothing before it")
     if reverted.kind == "optimize":
@@ -54,9 +54,9 @@ def _message(reverted: Commit) -> str:
 def reset_branch(
     repository: Repository, branch: str, to: Entry, *, actor: str | None = None, message: str | None = None
 ) -> Commit | None:
-    """Give a branch the state of a revision, as a commit; None when it has it already.
+    """Give a branch the state of a revision, as a commit; None if it has that state already.
 
-    PreconditionFailed when somebody commits to the branch meanwhile: nobody agreed to take that back.
+    Raises PreconditionFailed if another commit reaches the branch meanwhile: undoing that was not requested.
     """
     check_attribution(actor, message)
     history = repository.history
@@ -91,8 +91,8 @@ def reset_branch(
 
 
 def _schema_for(target: View, wanted: View) -> MergedSchema:
-    """The schema of a state as a branch may have it, which knows what was dropped there for good. UsageError when it still
-    declares some of that."""
+    """The schema to restore, which also records what the branch dropped for good. Raises UsageError if it still declares any of
+    that."""
     names = dropped_names(wanted.catalog, target.catalog)
     if names:
         commit = wanted.snapshot.commit

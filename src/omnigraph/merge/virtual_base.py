@@ -1,8 +1,8 @@
-"""The rows of a virtual base: what several merge bases come to when they are merged with each other.
+"""The rows of a virtual base: the result of merging several merge bases with each other.
 
-The bases are merged two at a time, value by value, each pair on the best common ancestors of the two, which are merged
-in the same way if there are several. Where they contradict each other an entity has several candidates: a doubt. Only
-rows that are asked for are looked at, and older commits only for the rows on which newer ones disagree.
+The bases are merged two at a time, value by value, each pair on its best common ancestors, which are merged in the same way if there
+are several. If the bases contradict each other, an entity has several candidates, which is a doubt. Only requested rows are read, and
+older commits only for rows about which newer ones disagree.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 Commits = tuple[Commit, ...]
 Candidates = list[Any]
-"""Values without repetition; more than one where commits contradict each other."""
+"""Distinct values; more than one if commits contradict each other."""
 
 ABSENT, UNCHANGED, CHANGED = "absent", "unchanged", "changed"
 
 
 @dataclass(frozen=True)
 class BaseEntity:
-    """An entity at a virtual base: candidates for whether it exists and, unless it is absent, for each of its values."""
+    """An entity at a virtual base: candidates for its existence and, unless it is absent, for each of its values."""
 
     exists: Candidates
     values: tuple[Candidates, ...] = ()
 
     def presence(self, base: BaseEntity | None) -> Candidates:
-        """Whether it exists, as something that changes when its values do: so a deletion contradicts an update."""
+        """Its existence as a value that changes when its other values do, so that a deletion contradicts an update."""
         had_base = base is not None and True in base.exists
         unchanged = base is not None and had_base and all(map(_same, self.values, base.values))
         return [ABSENT if not exists else UNCHANGED if unchanged else CHANGED for exists in self.exists]
@@ -47,7 +47,7 @@ NOWHERE = BaseEntity([False])
 
 
 def merged(base: BaseEntity | None, first: BaseEntity, other: BaseEntity) -> BaseEntity:
-    """What two commits have of an entity, merged on what their base has. None: that is not known."""
+    """An entity in two commits, merged on their base; a base of None is unknown."""
     known = None if base is None else base.presence(base)
     presence = _merged(known, first.presence(base), other.presence(base))
     exists = _union([value != ABSENT] for value in presence)
@@ -61,7 +61,7 @@ def merged(base: BaseEntity | None, first: BaseEntity, other: BaseEntity) -> Bas
 
 
 def _merged(base: Candidates | None, first: Candidates, other: Candidates) -> Candidates:
-    """What both kept and what either brought. Where the base itself is in doubt nobody knows what was brought."""
+    """The values that both kept, and those that either added. If the base is doubtful, it is unknown which were added."""
     if _same(first, other):
         return first
     if base is None or len(base) > 1:
@@ -83,7 +83,7 @@ def _union(lists: Iterable[Candidates]) -> Candidates:
 
 
 class VirtualBase:
-    """The rows of one type in some commits, merged; and beside it what older commits came to, as far as it was needed."""
+    """The rows of one type in several commits, merged; results for older commits are kept for reuse."""
 
     def __init__(self, repository: Repository, commits: Sequence[Commit], entity: EntityType) -> None:
         self._repository = repository
@@ -93,7 +93,7 @@ class VirtualBase:
         self._ancestors: dict[Commits, Commits] = {}
 
     def rows(self, ids: pa.Array) -> BaseRows:
-        """Without recursion: bases have bases have bases, as far back as merges crossed."""
+        """Computed without recursion: bases can have bases in turn, as far back as merges crossed."""
         todo = [(self._commits, ids.to_pylist())]
         while todo:
             older = self._merge(*todo[-1])
@@ -104,7 +104,7 @@ class VirtualBase:
         return self._as_rows({id: self._known[self._commits][id] for id in ids.to_pylist()})
 
     def _merge(self, commits: Commits, ids: list[str]) -> tuple[Commits, list[str]] | None:
-        """Make these entities known; or say which others must be known first."""
+        """Merge these entities; or return the commits and entities that must be merged first."""
         known = self._known.setdefault(commits, {})
         missing = [id for id in ids if id not in known]
         result = self._in_commit(commits[0], missing)
@@ -121,7 +121,7 @@ class VirtualBase:
         return None
 
     def _common_ancestors(self, commits: Commits) -> Commits:
-        """The best ones of the last commit and the others merged; none where the history before them was swept."""
+        """The best common ancestors of the last commit and the others combined; empty if cleanup removed that history."""
         if commits not in self._ancestors:
             lineage = self._repository.history.lineage
             try:
@@ -146,7 +146,7 @@ class VirtualBase:
         return result
 
     def _as_rows(self, entities: Mapping[str, BaseEntity]) -> BaseRows:
-        """Rows with the first candidates, and what is in doubt about them."""
+        """Rows with the first candidates, and the doubts about them."""
         import pyarrow as pa
 
         names = [name for value in values_of(self._entity) for name in value]
