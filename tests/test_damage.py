@@ -351,7 +351,7 @@ def guide_table() -> str:
         "rebuilt": "writes it again, byte for byte",
         "reset": "`--lost reset`",
         "dropped": "`--lost drop`",
-        "built again": "builds it again at the heads of branches",
+        "built again": "rebuilds it at the heads of branches",
     }
     lines = [f"| file | {' | '.join(HARMS)} | `repair` |", "|---" * (len(HARMS) + 2) + "|"]
     for kind in FILES:
