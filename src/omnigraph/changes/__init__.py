@@ -1,4 +1,4 @@
-"""What differs between snapshots: diff, change feed and baseline."""
+"""Differences between snapshots: diff, change feed and baseline."""
 
 from omnigraph.changes.baseline import Baseline, baseline_blocks, write_baseline
 from omnigraph.changes.diff import change_counts, diff

@@ -48,10 +48,10 @@ def write_baseline(
     only: ChangeFilter = EVERYTHING,
     replace: bool = False,
 ) -> Baseline:
-    """Every entity of the branch's head, one graph-batch record a line, then `{"baseline": {…}}`.
+    """Write every entity of the branch's head, one graph-batch record per line, then `{"baseline": {…}}`.
 
-    The file appears whole or not at all, and is on disk before the cursor is given. An `op` filter holds for the cursor
-    only: a snapshot has no operations.
+    The file appears completely or not at all, and is on disk before the cursor is returned. An `op` filter applies to the cursor only: a
+    snapshot has no operations.
     """
     view, last = _captured(repository, branch, only)
     with outputs([target], repository.tables.options, replace=replace) as (file,), file.open() as out:
@@ -64,7 +64,7 @@ def write_baseline(
 
 
 def baseline_blocks(repository: Repository, branch: str = MAIN, *, only: ChangeFilter = EVERYTHING) -> Iterator[bytes]:
-    """The same lines as a stream of blocks. A stream that ends without its last line is no baseline."""
+    """The same lines as a stream of blocks. A stream without the last line is incomplete."""
     view, last = _captured(repository, branch, only)
     blocks = (block for entity, rows in _selected_rows(view, only) for block in json_blocks(entity, rows))
     return itertools.chain(blocks, [last.line])
@@ -94,6 +94,6 @@ def _selected_rows(view: View, only: ChangeFilter) -> Iterator[tuple[EntityType,
 
 
 def scanned_batches(view: View, entity: EntityType) -> Iterator[pa.RecordBatch]:
-    """The rows of a type in batches that fit in memory however wide the rows are."""
+    """The rows of a type in batches that fit in memory, however wide the rows are."""
     table = view.table(entity.table_key)
     return iter(()) if table is None else iter(table.scan(batch_rows=min(BATCH_ROWS, chunk_rows(table))))

@@ -1,7 +1,7 @@
-"""What differs between two snapshots, entity by entity. Cost follows what changed: tables at the same version are not
-opened, fragments that both versions share are not read, and rows that were only stored again are dropped.
+"""The differences between two snapshots, entity by entity. The cost depends on what changed: tables at the same version are not
+opened, fragments that both versions share are not read, and rows that were only rewritten are dropped.
 
-Order, frozen: nodes, then edges; then type id; then entity id; insert before update before delete.
+The order is fixed: nodes, then edges; then by type id; then by entity id; insert before update before delete.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ROWS_PER_STEP = 8_192
 
 @dataclass(frozen=True)
 class ChangePosition:
-    """Where a change stands in the order. A very long id is kept as its beginning and a digest."""
+    """The position of a change in the order. A very long id is stored as its prefix and a digest."""
 
     kind: str
     type_id: str
@@ -43,8 +43,8 @@ class ChangePosition:
         return (KINDS.index(self.kind), self.type_id)
 
     def first_after(self, ids: Sequence[str]) -> int | None:
-        """The index of the first of these (sorted) ids that comes after this position; None: the position is behind all of them, or
-        is that of a very long id which is not among them."""
+        """The index of the first of these sorted ids that comes after this position; None if the position is behind all of them, or is
+        that of a very long id that is not among them."""
         if self.digest is None:
             place = bisect_right(ids, self.id)
             return place if place < len(ids) else None
@@ -66,10 +66,10 @@ def diff(
     resume: ChangePosition | None = None,
     workers: ExchangingWorkers = IN_PROCESS,
 ) -> Iterator[EntityChange]:
-    """The changes that lead from one snapshot to the other, after the position `resume` if given.
+    """The changes from one snapshot to the other, after the position `resume` if given.
 
-    Under different schemas, properties with the same identity are compared, whatever their names, and shown by the names of
-    the later schema; what only one of the schemas has is no change. Entities of a type that is gone are deleted.
+    Under different schemas, properties with the same identity are compared, whatever their names, and shown under the names of the
+    later schema; a property that only one schema has is not a change. Entities of a type that was dropped count as deleted.
     """
     for earlier, later in changed_types(before, after, only, resume):
         tables = _wanted_rows(earlier, later, only, workers)
@@ -83,7 +83,7 @@ def diff(
 def changed_types(
     before: View, after: View, only: ChangeFilter, resume: ChangePosition | None = None
 ) -> Iterator[tuple[TypeRows, TypeRows]]:
-    """The types that are asked for and may have changed, in order, with their rows on both sides."""
+    """The requested types that may have changed, in order, with their rows on both sides."""
     pairs = sorted(type_pairs(before.catalog, after.catalog), key=lambda pair: type_order(pair.entity))
     for pair in pairs:
         order = type_order(pair.entity)
@@ -99,7 +99,7 @@ def type_order(entity: EntityType) -> tuple[int, str]:
 
 
 def same_state(a: TableState | None, b: TableState | None) -> bool:
-    """Whether two snapshots have the same rows in a table, as far as metadata tells. An absent table is an empty one."""
+    """Whether two snapshots have the same rows in a table, judging by metadata. An absent table counts as empty."""
     if a is None or b is None:
         return (a.rows if a else 0) == (b.rows if b else 0) == 0
     return a.content == b.content
@@ -110,7 +110,7 @@ def rows_in(view: View, entity: EntityType) -> TypeRows:
 
 
 def _sides(before: View, after: View, pair: TypePair) -> tuple[TypeRows, TypeRows] | None:
-    """The type's rows on both sides; None when nothing can have changed."""
+    """The type's rows on both sides; None if nothing can have changed."""
     old = None if pair.before is None else before.state(pair.before.table_key)
     new = None if pair.after is None else after.state(pair.after.table_key)
     if same_state(old, new):
@@ -124,7 +124,7 @@ def _sides(before: View, after: View, pair: TypePair) -> tuple[TypeRows, TypeRow
 
 
 def _carried(before: View, after: View, old: TableState, new: TableState) -> CarriedChange | None:
-    """What the commit itself carries, if that is all that it changed in a table: mutations alone make such states."""
+    """The change that the commit holds inline, if that is its whole change to the table: only mutations make such states."""
     commit = after.snapshot.commit
     if not new.inline or commit.kind != "mutation" or commit.parents != (before.snapshot.commit.ref,):
         return None
@@ -135,7 +135,7 @@ def _carried(before: View, after: View, old: TableState, new: TableState) -> Car
 def change_counts(
     before: View, after: View, *, only: ChangeFilter = EVERYTHING, workers: ExchangingWorkers = IN_PROCESS
 ) -> list[TypeChanges]:
-    """How many entities of each type changed, for types of which some did: nodes, then edges, by name."""
+    """How many entities of each changed type changed: nodes, then edges, by name."""
     import pyarrow.compute as pc
 
     type_changes = []
@@ -151,13 +151,13 @@ def change_counts(
 
 
 def count_changes(before: View, after: View, only: ChangeFilter = EVERYTHING) -> int:
-    """How many changes lead from one snapshot to the other. Reads ids, and rows that were stored again to compare them."""
+    """The number of changes between two snapshots. Reads ids, and compares rows that were rewritten."""
     types = changed_types(before, after, only)
     return sum(rows.num_rows for earlier, later in types for rows in _wanted_rows(earlier, later, only, IN_PROCESS))
 
 
 def _after(resume: ChangePosition, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """What comes after a position, of tables whose ids ascend from one to the next."""
+    """The rows after a position, of tables whose ids ascend from one table to the next."""
     for rows in tables:
         if (place := resume.first_after(rows.column("id").to_pylist())) is not None:
             yield rows.slice(place)
@@ -167,7 +167,7 @@ def _after(resume: ChangePosition, tables: Iterator[pa.Table]) -> Iterator[pa.Ta
 def _wanted_rows(
     before: TypeRows, after: TypeRows, only: ChangeFilter, workers: ExchangingWorkers
 ) -> Iterator[pa.Table]:
-    """The changed rows of a type with an operation that is asked for, in order."""
+    """The changed rows of a type that the filter selects, in order."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -181,14 +181,14 @@ def _wanted_rows(
 
 
 def really_changed(rows: pa.Table) -> pa.Table:
-    """Without those that were only stored again."""
+    """The rows without those that were only rewritten."""
     import pyarrow.compute as pc
 
     return rows.filter(pc.not_equal(rows.column("op"), SAME))
 
 
 def in_steps(before: TypeRows, after: TypeRows, rows: pa.Table) -> Iterator[pa.Table]:
-    """Changed rows in pieces whose content fits memory."""
+    """Changed rows in pieces whose content fits in memory."""
     step = (
         rows.num_rows if rows.num_rows <= MIN_CHUNK_ROWS else min(ROWS_PER_STEP, chunk_rows(before.table, after.table))
     )
@@ -197,9 +197,9 @@ def in_steps(before: TypeRows, after: TypeRows, rows: pa.Table) -> Iterator[pa.T
 
 
 def entity_changes(before: TypeRows, after: TypeRows, rows: pa.Table) -> Iterator[EntityChange]:
-    """Changed rows, as `changed_rows` gives them, with what stood and stands in them."""
+    """The changes for rows of `changed_rows`, with the entities before and after."""
     entity = after.entity
-    # What does not fit the narrower type of an older schema is shown as it was.
+    # A value that does not fit the later, narrower type is shown as it was.
     old = _entities(before, rows.column("before"), wider_entity(before.entity, entity))
     new = _entities(after, rows.column("after"), entity)
     kind = kind_of(entity)

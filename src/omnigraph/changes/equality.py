@@ -1,4 +1,4 @@
-"""When two stored values are the same: null only equals null, and an empty list is not null."""
+"""Equality of stored values: null equals only null, and an empty list is not null."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def differing(old: pa.Table, new: pa.Table, entity: EntityType) -> pa.Array:
-    """Ids of the entities in both whose values differ."""
+    """The ids of entities in both tables whose values differ."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -22,7 +22,7 @@ def differing(old: pa.Table, new: pa.Table, entity: EntityType) -> pa.Array:
 
 
 def differs(before: pa.Table, after: pa.Table, entity: EntityType) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Row by row, whether the values of an entity are others."""
+    """Row by row, whether any value of the entity differs."""
     import numpy as np
 
     different = np.zeros(before.num_rows, bool)
@@ -37,14 +37,14 @@ def value_columns(entity: EntityType) -> list[str]:
 
 
 def aligned(rows: pa.Table, ids: pa.Array) -> pa.Table:
-    """The rows of these entities, in this order; all null for those that have none."""
+    """The rows of these entities, in this order; all null for entities without a row."""
     import pyarrow.compute as pc
 
     return rows.take(pc.index_in(ids, value_set=rows.column("id")))
 
 
 def equal_values(first: pa.ChunkedArray, other: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Place by place, of two columns of one type."""
+    """Element by element, for two columns of one type."""
     import pyarrow as pa
 
     left, right = (column.combine_chunks() for column in (first, other))
@@ -63,7 +63,7 @@ def _equal_scalars(first: pa.Array, other: pa.Array) -> np.ndarray[Any, np.dtype
 
 
 def _equal_lists(first: pa.Array, other: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Equal where the lengths are and no pair of elements differs."""
+    """Two lists are equal if their lengths are and no pair of elements differs."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -1,7 +1,7 @@
-"""The change feed: what each commit of a branch changed, against its first parent, in order, page by page.
+"""The change feed: what each commit of a branch changed against its first parent, in order, in pages.
 
-The reader keeps its position (a cursor); nobody else does. Delivery is at least once: a reader that stops before it has
-stored its new cursor gets the same blocks again, told apart by the commit id.
+Only the reader keeps its position (a cursor). Delivery is at least once: a reader that stops before it has stored its new cursor gets
+the same blocks again, and recognises them by their commit ids.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class FeedPage:
 
 @dataclass
 class _Budget:
-    """What still fits a page. One change fits always, however large."""
+    """The space left on a page. One change always fits, however large it is."""
 
     changes: int
     size: int = PAGE_BYTES
@@ -95,7 +95,7 @@ class _Budget:
 
 @dataclass(frozen=True)
 class _CommitChanges:
-    """The changes of one commit that fit a page; the position of the last one when there are more."""
+    """The changes of one commit that fit on a page; the position of the last one if there are more."""
 
     changes: tuple[EntityChange, ...]
     rest_after: ChangePosition | None = None
@@ -114,7 +114,7 @@ def _take(changes: Iterator[EntityChange], budget: _Budget) -> _CommitChanges:
 
 
 START = ChangePosition("node", "", "")
-"""Before every change of a commit."""
+"""The position before all changes of a commit."""
 
 
 # ---------------------------------------------------------------- one commit
@@ -128,7 +128,7 @@ def commit_changes(
     limit: int = PAGE_CHANGES,
     page_token: str | None = None,
 ) -> CommitPage:
-    """Exactly what a commit changed. ParentlessCommit for the first one; HistoryGap when it was swept."""
+    """What a commit changed. Raises ParentlessCommit for the first commit, HistoryGap if cleanup removed it."""
     scope = (repository.history.identity.graph_id, commit.ref.branch, commit.ref.incarnation, only.digest())
     resume = None
     if page_token is not None:
@@ -146,14 +146,14 @@ def commit_changes(
 
 
 def schema_steps(before: View, after: View) -> tuple[MigrationStep, ...]:
-    """What leads from one schema to the other."""
+    """The steps from one schema to the other."""
     if before.snapshot.schema == after.snapshot.schema:
         return ()
     return compare_catalogs(before.catalog, after.catalog)
 
 
 def states_of(repository: Repository, commit: Commit, *, check_parent: bool) -> tuple[View, View]:
-    """The snapshots before and after a commit: both stand in its entry. The rows before it may be swept with its parent."""
+    """The snapshots before and after a commit, both from its entry. Cleanup may have removed the rows before it with its parent."""
     if commit.parent is None:
         raise ParentlessCommit(commit.id)
     history = repository.history
@@ -218,7 +218,7 @@ def feed_scope(repository: Repository, head: Entry, only: ChangeFilter) -> tuple
 
 
 def cursor_at(repository: Repository, head: Entry, commit: Commit, only: ChangeFilter) -> str:
-    """A cursor that goes on after a commit of the branch."""
+    """A cursor that continues after a commit of the branch."""
     return ChangeToken("feed-cursor", feed_scope(repository, head, only), commit.ref.seq, commit.id).encode()
 
 

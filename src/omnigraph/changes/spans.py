@@ -1,7 +1,7 @@
-"""The feed of a branch in runs of whole commits between two cursors, for readers that share the work among tasks.
+"""The change feed of a branch in batches of whole commits between two cursors, for readers that divide the work among tasks.
 
-A page of the feed is made by one process; a batch of a stream is planned by one and read by many. Both have the same
-cursors, so a reader may go from one to the other.
+One process makes a page of the feed; a batch of a stream is planned by one process and read by many. Both use the same cursors, so a
+reader can switch between them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from omnigraph.views import Repository
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """How much a batch takes. It has whole commits, and one at least: a commit of more changes is a batch of its own."""
+    """Limits of a batch. It consists of whole commits, at least one: a commit with more changes is a batch by itself."""
 
     max_commits: int
     max_changes: int | None = None
@@ -31,7 +31,7 @@ class BatchLimits:
 
 @dataclass(frozen=True)
 class BranchFeed:
-    """The changes of a branch under one filter. Every cursor is one of the change feed's."""
+    """The changes of a branch under one filter. Its cursors are those of the change feed."""
 
     repository: Repository
     branch: str = MAIN
@@ -43,7 +43,7 @@ class BranchFeed:
         return started(self.repository, head, self._scope(head), start).encode()
 
     def after_time(self, time: str | dt.datetime) -> str:
-        """The cursor after the last commit made at or before a time; the beginning when there is none."""
+        """The cursor after the last commit at or before a time; the beginning if there is none."""
         commit = self.repository.history.log.at_time(self._head(), to_microseconds(time_of(time)))
         return self.start("beginning" if commit is None else f"after:{commit.id}")
 
@@ -53,7 +53,7 @@ class BranchFeed:
         return cursor_at(self.repository, head, head.head.commit, self.only)
 
     def commit(self, cursor: str) -> Commit:
-        """The commit that a cursor goes on after."""
+        """The commit after which a cursor continues."""
         head = self._head()
         at = self._position(head, cursor)
         commit = self.repository.history.log.by_seq(head, at.seq)
@@ -61,7 +61,7 @@ class BranchFeed:
         return commit
 
     def next_end(self, cursor: str, limits: BatchLimits | None = None, until: str | None = None) -> str:
-        """Where a batch ends that begins at a cursor: at the head, at the cursor `until`, or where it is full."""
+        """The end of a batch that starts at a cursor: the head, the cursor `until`, or where the batch is full."""
         head = self._head()
         at = self._position(head, cursor)
         last_seq = head.head.commit.ref.seq if until is None else self._position(head, until).seq
@@ -73,7 +73,7 @@ class BranchFeed:
         return cursor_at(self.repository, head, commits[-1], self.only) if commits else cursor
 
     def commits(self, start: str, end: str) -> list[Commit]:
-        """The commits after one cursor up to another, oldest first. HistoryGap when what they changed was swept."""
+        """The commits after one cursor up to another, oldest first. Raises HistoryGap if cleanup removed what they changed."""
         head = self._head()
         first, last = self._position(head, start), self._position(head, end)
         if last.seq < first.seq:
@@ -84,7 +84,7 @@ class BranchFeed:
         return self._between(head, first.seq, last.seq)
 
     def block(self, commit: Commit) -> tuple[tuple[MigrationStep, ...], Iterator[EntityChange]]:
-        """What one of the commits changed: steps of the schema, and entities."""
+        """What one of the commits changed: schema steps and entities."""
         before, after = states_of(self.repository, commit, check_parent=False)
         return schema_steps(before, after), diff(before, after, only=self.only)
 

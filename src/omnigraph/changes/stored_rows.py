@@ -1,4 +1,4 @@
-"""The rows of a type in one snapshot, read by their addresses and in chunks that fit memory."""
+"""Reads the rows of a type in one snapshot by their addresses, in chunks that fit in memory."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ MIN_CHUNK_ROWS = 256
 MAX_CHUNK_ROWS = 65_536
 CHUNK_BYTES = 64 * 1024 * 1024
 SCAN_FRACTION = 8
-"""Where more than one row in this many is wanted, of a fragment or of a stretch of it, that is scanned; elsewhere rows are
-fetched by address."""
+"""A fragment, or a range of it, is scanned if more than one row in this many is needed; otherwise rows are fetched by address."""
 MAX_ADDRESSES = 4_096
 
 
 @dataclass(frozen=True)
 class CarriedChange:
-    """What a commit carries, and how many rows it replaces or removes."""
+    """The change that a commit holds inline, and how many rows it replaces or removes."""
 
     change: InlineChange
     superseded: int
@@ -37,12 +36,12 @@ class CarriedChange:
 
 @dataclass(frozen=True)
 class TypeRows:
-    """A type's rows in one snapshot. `table` is None when no row was ever written. Can travel to a worker."""
+    """A type's rows in one snapshot; can be sent to a worker. `table` is None if no row was ever written."""
 
     entity: EntityType
     table: Table | None
     carried: CarriedChange | None = None
-    """These rows are those of the state that they are compared with, and this change, which their commit itself carries."""
+    """The change between the state they are compared with and these rows, if their commit holds it inline."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         table = self.table
@@ -59,7 +58,7 @@ def _stored(entity: EntityType, place: tuple[str, Any, Layout | None] | None, in
 
 
 def rows_at(table: Table, addresses: Sequence[int] | np.ndarray[Any, Any], columns: Sequence[str] | None) -> pa.Table:
-    """Rows at these addresses, in table order, with their addresses."""
+    """The rows at these addresses, in table order, with their addresses."""
     import pyarrow as pa
 
     batches = list(_batches_at(table, addresses, columns))
@@ -99,13 +98,13 @@ def _batches_at(
 
 
 def _is_dense(addresses: np.ndarray[Any, Any]) -> bool:
-    """Whether a scan from the first to the last of these (sorted) addresses reads little else: it reads whole pages, so
-    few rows are never worth one."""
+    """Whether a scan from the first to the last of these sorted addresses reads few other rows. A scan reads whole pages, so it
+    never pays for a few rows."""
     return len(addresses) > MAX_ADDRESSES and int(addresses[-1] - addresses[0]) < SCAN_FRACTION * len(addresses)
 
 
 def chunk_rows(*tables: Table | None) -> int:
-    """How many rows of these tables fit a chunk of memory."""
+    """How many rows of these tables fit in a chunk of memory."""
     rows = sum(table.rows for table in tables if table is not None)
     size = sum(fragment.bytes for table in tables if table is not None for fragment in table.fragments)
     return max(MIN_CHUNK_ROWS, min(MAX_CHUNK_ROWS, CHUNK_BYTES * rows // max(size, 1)))

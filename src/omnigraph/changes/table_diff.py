@@ -1,7 +1,7 @@
-"""Which rows differ between two versions of a table, found by reading only the fragments that differ.
+"""Finds the rows that differ between two versions of a table, reading only the fragments that differ.
 
-The answer holds ids and row addresses, not rows: a caller reads the rows it needs. Many changed ids are cut into buckets, each a
-range of ids, so that no process holds more than one of them; rows are compared in bounded chunks.
+The result holds ids and row addresses; a caller reads the rows it needs. Many changed ids are cut into buckets, each a range of ids, so
+that no process holds more than one bucket; rows are compared in bounded chunks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 INSERT, UPDATE, DELETE, SAME = 0, 1, 2, 3
-"""Kinds of difference, in the order they are reported. SAME: stored elsewhere with equal values."""
+"""Kinds of difference, in the order of reporting. SAME: stored elsewhere with equal values."""
 
 IDS_PER_TASK = 1_048_576
 IDS_PER_BUCKET = 262_144
@@ -35,7 +35,7 @@ IDS_PER_SAMPLE = 1_024
 
 
 def changes_in_order(before: TypeRows, after: TypeRows, workers: ExchangingWorkers = IN_PROCESS) -> Iterator[pa.Table]:
-    """Tables as `changed_rows` gives them, each of a bounded number of rows, their ids ascending from one to the next."""
+    """Tables like those of `changed_rows`, each with a bounded number of rows, their ids ascending from one table to the next."""
     pair = ComparedPair(before, after)
     if pair.is_small:
         yield changed_rows(before, after, workers)
@@ -44,7 +44,7 @@ def changes_in_order(before: TypeRows, after: TypeRows, workers: ExchangingWorke
 
 
 def changed_rows(before: TypeRows, after: TypeRows, workers: ExchangingWorkers = IN_PROCESS) -> pa.Table:
-    """Columns id, op, before, after (addresses, null where the row is absent), sorted by id."""
+    """Columns id, op, before and after (addresses, null if the row is absent), sorted by id."""
     if after.carried is not None and isinstance(after.table, ChangedTable):
         carried = _changed_in_commit(before, after.table, after.carried)
         if carried is not None:
@@ -54,9 +54,9 @@ def changed_rows(before: TypeRows, after: TypeRows, workers: ExchangingWorkers =
 
 
 def _changed_in_commit(before: TypeRows, after: ChangedTable, carried: CarriedChange) -> pa.Table | None:
-    """The rows of a commit that carries them, id, before and after: what it replaces or removes is looked up only if it has to
-    be in the stored version. None if that is not all of it: a state that was read as the one before another commit does not say
-    which ids went."""
+    """The rows of a commit that holds its change inline: id, before and after. Replaced and removed rows are looked up only if they
+    must be in the stored version. None if the change is incomplete: a state that was read as the predecessor of another commit does
+    not list the removed ids."""
     import pyarrow as pa
 
     change, old = carried.change, before.table
@@ -78,7 +78,7 @@ def _changed_in_commit(before: TypeRows, after: ChangedTable, carried: CarriedCh
 
 
 def with_ops(before: TypeRows, after: TypeRows, joined: pa.Table, workers: ExchangingWorkers = IN_PROCESS) -> pa.Table:
-    """What happened to rows (id, before, after) that are not stored alike on both sides: columns id, op, before, after."""
+    """The operations for rows (id, before, after) that are not stored in the same place on both sides: columns id, op, before, after."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -95,21 +95,21 @@ def with_ops(before: TypeRows, after: TypeRows, joined: pa.Table, workers: Excha
 
 @dataclass(frozen=True)
 class ComparedPair:
-    """A type on two sides, to be compared."""
+    """A type on two sides that are compared."""
 
     before: TypeRows
     after: TypeRows
 
     @property
     def is_small(self) -> bool:
-        """Whether the ids that differ fit one bucket, as far as metadata tells."""
+        """Whether the ids that differ fit in one bucket, judging by metadata."""
         if self.after.carried is not None:
             return True
         sides = (self.before, self.after), (self.after, self.before)
         return all(sum(run.max_rows for run in unshared_runs(*side)) <= IDS_PER_BUCKET for side in sides)
 
     def joined(self, removed: pa.Table, added: pa.Table, workers: ExchangingWorkers = IN_PROCESS) -> pa.Table:
-        """What happened to the rows (id and address) that only one side has, or that are stored elsewhere on the other."""
+        """The operations for rows (id and address) that only one side has, or that are stored elsewhere on the other."""
         old, new = removed.rename_columns(["id", "before"]), added.rename_columns(["id", "after"])
         joined = old.join(new, "id", join_type="full outer").sort_by("id").combine_chunks()
         return with_ops(self.before, self.after, joined, workers)
@@ -126,8 +126,8 @@ class _ComparedBucket:
 def in_buckets(
     stage: str, pairs: Sequence[ComparedPair], join: Join[Result], workers: ExchangingWorkers
 ) -> Iterator[Result]:
-    """The ids that differ in each pair, cut into ranges. `join` gets all of them that lie in one: as source 0 those that the first pair
-    has before, as source 1 after, then those of the next pair."""
+    """Cut the ids that differ in each pair into ranges. `join` gets all ids of one range: source 0 holds those of the first pair's
+    `before`, source 1 those of its `after`, and so on for the next pair."""
     sides = [side for pair in pairs for side in ((pair.before, pair.after), (pair.after, pair.before))]
     runs = [(number, run) for number, side in enumerate(sides) for run in unshared_runs(*side)]
     samples = workers.map("sample ids", sample_ids, [IdSampling(run, 1 / IDS_PER_SAMPLE) for _, run in runs])
@@ -138,7 +138,7 @@ def in_buckets(
 
 @dataclass(frozen=True)
 class IdSampling:
-    """A task: count ids, and choose this share of them."""
+    """A task: count ids, and sample this share of them."""
 
     run: FragmentRun
     share: float
@@ -151,7 +151,7 @@ class IdSample:
 
 
 def sample_ids(task: IdSampling) -> IdSample:
-    """Chosen without regard to how they are stored, and the same whenever they are chosen again."""
+    """Sample at random, but reproducibly, independent of the storage order."""
     import numpy as np
     import pyarrow as pa
 
@@ -161,7 +161,7 @@ def sample_ids(task: IdSampling) -> IdSample:
 
 
 def _bounds(samples: Sequence[IdSample]) -> tuple[str, ...]:
-    """The first id of each bucket but the first, so that the buckets have about as many ids as each other."""
+    """The first id of every bucket after the first, chosen so that buckets are of about the same size."""
     ids = sorted(id for sample in samples for id in sample.ids.to_pylist())
     buckets = max(1, -(-sum(sample.count for sample in samples) // IDS_PER_BUCKET))
     places = [number * len(ids) // buckets for number in range(1, buckets)]
@@ -170,7 +170,7 @@ def _bounds(samples: Sequence[IdSample]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class IdCut:
-    """A task: ids of one source, cut at the bounds."""
+    """A task: cut the ids of one source at the bounds."""
 
     number: int
     run: FragmentRun
@@ -200,7 +200,7 @@ def ids_by_source(pieces: Iterable[tuple[int, Any]], sources: int) -> list[pa.Ta
 
 
 def unshared_rows(side: TypeRows, against: TypeRows, workers: ExchangingWorkers) -> pa.Table:
-    """Ids and addresses of the rows of one side that are not, as stored, rows of the other."""
+    """Ids and addresses of the rows of one side that the other does not store in the same place."""
     import pyarrow as pa
 
     pieces = workers.map("read ids", unshared_ids, unshared_runs(side, against))
@@ -215,8 +215,8 @@ def _no_ids() -> pa.Table:
 
 @dataclass(frozen=True)
 class FragmentRun:
-    """Fragments of one side that the other does not have as they are; what one task reads. `max_rows`: how many of their rows, at the
-    most, the other side does not have."""
+    """Fragments of one side that differ on the other, to be read by one task. `max_rows`: an upper bound of the rows that the other side
+    does not have."""
 
     side: TypeRows
     against: TypeRows
@@ -266,7 +266,7 @@ def unshared_ids(run: FragmentRun) -> pa.Table:
 
 
 def _only_here(table: Table, fragment: Fragment, other: Table, twin: Fragment) -> np.ndarray[Any, Any]:
-    """Addresses of rows that live in `fragment` and are deleted in its twin. Reads deletions only, no data."""
+    """Addresses of rows that are live in `fragment` and deleted in its twin. Reads deletions only, no data."""
     import numpy as np
 
     mine, theirs = table.deleted_offsets(fragment), other.deleted_offsets(twin)
@@ -276,7 +276,7 @@ def _only_here(table: Table, fragment: Fragment, other: Table, twin: Fragment) -
 
 
 def differing_ids(before: TypeRows, after: TypeRows, both: pa.Table, workers: ExchangingWorkers) -> pa.Array:
-    """Of rows stored in different places on the two sides, the ids whose values differ. null and empty differ."""
+    """The ids whose values differ, for rows stored in different places on the two sides. null and empty differ."""
     import pyarrow as pa
 
     step = both.num_rows if both.num_rows <= MIN_CHUNK_ROWS else chunk_rows(before.table, after.table)

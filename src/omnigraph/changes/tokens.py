@@ -1,7 +1,7 @@
-"""Cursors and page tokens: everything a reader of changes must give back, so that nobody keeps state for it.
+"""Cursors and page tokens: all state of a reader of changes, which only the reader keeps.
 
-A token is base64url(JSON ‖ SHA-256 of the JSON). It is bound to the graph, to one incarnation of a branch, and to the filter; a
-token that does not belong is refused. The digest finds accidents, it is no secret.
+A token is base64url(JSON ‖ SHA-256 of the JSON). It is bound to the graph, to one incarnation of a branch and to the filter, and is
+refused elsewhere. The digest detects accidental damage; it is not a signature.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DIGEST_BYTES = 32
 
 @dataclass(frozen=True)
 class ChangeToken:
-    """`scope` is what the token is bound to; `seq` and `commit` name the last commit that was given completely.
+    """`scope` is what the token is bound to; `seq` and `commit` name the last commit that was delivered completely.
 
     A page token also has the seq of the last commit of its poll (`cut`) and the `position` inside the commit after `seq`.
     """
@@ -56,7 +56,7 @@ class ChangeToken:
 
 
 def decode_token(text: str, kind: TokenKind, scope: tuple[str, ...]) -> ChangeToken:
-    """The token, if it is whole, of this kind and bound to this scope. CursorRejected otherwise."""
+    """The token if it is intact, of this kind and bound to this scope. Raises CursorRejected otherwise."""
     value = _value(text)
     try:
         if value["k"] != kind:
@@ -73,12 +73,12 @@ def decode_token(text: str, kind: TokenKind, scope: tuple[str, ...]) -> ChangeTo
 
 
 def _bound(member: str) -> str:
-    """What a token is bound to may be long; its digest is enough to compare."""
+    """A short digest of a scope member, which may be long."""
     return id_digest(member)[:SCOPE_DIGITS]
 
 
 def _text(raw: bytes) -> str:
-    """The only spelling of a token: base64 ignores the last bits of a text, so a changed letter may decode alike."""
+    """The canonical spelling of a token. base64 ignores the last bits of a text, so a changed letter may decode to the same bytes."""
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
@@ -99,7 +99,7 @@ def _value(text: str) -> dict[str, Any]:
 
 
 def position_of(kind: str, type_id: str, id: str) -> ChangePosition:
-    """A position that fits a token: a very long id as its beginning and a digest."""
+    """A position that fits in a token: a very long id as its prefix and a digest."""
     assert kind in KINDS
     data = id.encode()
     if len(data) <= ID_BYTES_EXACT:
