@@ -56,10 +56,6 @@ class Here:
     store: Store
 
 
-MAX_INLINE = 2
-"""Rows of a table that may stand in commits."""
-
-
 @dataclass(frozen=True)
 class SimTables:
     """Tables that are nothing but files: a version names its manifest and a data file of each commit whose change it holds."""
@@ -322,11 +318,17 @@ class Actor:
         )
 
     def _staged(self, before: TableState | None, key: str, commit_id: str) -> TableState:
-        """Every other change stands in its commit, until a table has too many of these. The rest make a new version of the table:
-        its manifest, and the data files of this commit and of those that it folds, unless an earlier attempt has written them."""
-        if before is not None and commit_id.encode()[-1] % 2 and before.inline.row_count < MAX_INLINE:
-            return self.model.with_rows_in_commit(before, commit_id)
-        state = self.model.next_version(before, TABLES[key], commit_id)
+        """Three changes of four are small, and their rows inline; those that are inline already are folded first, if they would be too
+        many. The others make a new version of the table: its manifest, and the data files of this commit and of those that it
+        folds, unless an earlier attempt has written them."""
+        most = self.model.max_inline
+        if before is None or most == 0 or commit_id.encode()[-1] % 4 == 0:
+            return self._written(self.model.next_version(before, TABLES[key], commit_id))
+        if before.inline.row_count + 1 > most:
+            before = self._written(self.model.folded(before))
+        return self.model.with_rows_in_commit(before, commit_id)
+
+    def _written(self, state: TableState) -> TableState:
         manifest, *data = self.model.files_of(state)
         for file in (*data, manifest):
             if file not in self.model.written_files:

@@ -14,7 +14,7 @@ from omnigraph.history import chain as chain_module
 from omnigraph.history.chain import position_of
 from omnigraph.history.plan import PublishPlan
 from omnigraph.history.values import Commit, CommitRef, Entry, Snapshot, TableState, WriteKey
-from omnigraph.values.inline_rows import InlineChange
+from omnigraph.values.inline_rows import NO_INLINE, InlineChange
 
 Content = tuple[str, ...]
 
@@ -36,6 +36,9 @@ class Intent:
 
 @dataclass
 class Model:
+    max_inline: int
+    """Rows of a table that may stand in commits."""
+    folds: int = 0
     content: dict[int, Content] = field(default_factory=dict)
     data: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """By version: the names of its data files. Of what a commit itself carried, the one of the write that folded it."""
@@ -81,6 +84,14 @@ class Model:
         self.data[version] = (*(self.data[before.version] if before else ()), *folded, commit_id)
         generation, rows = (before.generation, before.rows) if before else (0, 0)
         return TableState(path, version, generation + 1, rows + 1)
+
+    def folded(self, before: TableState) -> TableState:
+        """A stored version that holds what stands in commits, too, for the next rows to stand on."""
+        version = len(self.content) + 1
+        self.content[version] = self.of(before)
+        self.data[version] = (*self.data[before.version], f"fold-{version}")
+        self.folds += 1
+        return replace(before, version=version, inline=NO_INLINE)
 
     def with_rows_in_commit(self, before: TableState, commit_id: str) -> TableState:
         """The same where the change stands in the commit itself, on top of the stored version."""

@@ -1,4 +1,4 @@
-"""Print what happens in the schedule of a seed, or the first schedule that notices each broken rule.
+"""Print what happens in the schedule of a seed, or for each broken rule the first schedule of each bound that notices it.
 
 python tests/simulation/replay.py <seed> [<name of a broken rule>]
 python tests/simulation/replay.py --rules [<name of a broken rule> ...]
@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from simulation.broken_rules import RULES, broken
-from simulation.schedule import SCHEMA_SEEDS, first_failure, run, seeds_like
+from simulation.schedule import BOUNDS, SCHEMA_SEEDS, first_failure, run, seeds_like
 
 BY_NAME = {rule.__name__: rule for rule in RULES}
 
@@ -35,11 +35,12 @@ def find_rules(names: Sequence[str]) -> None:
     """As they stand in the table of rules."""
     for name in names:
         rule = BY_NAME[name]
+        start = SCHEMA_SEEDS if RULES[rule][0] >= SCHEMA_SEEDS else 0
         with broken(rule):
-            failure = first_failure(seeds_like(RULES[rule]))
-        seed = "not noticed" if failure is None else f"{failure[0] % SCHEMA_SEEDS:_}"
-        start = "SCHEMA_SEEDS + " if RULES[rule] >= SCHEMA_SEEDS else ""
-        print(f"    {name}: {start}{seed},", flush=True)
+            failures = [first_failure(seeds_like(start + turn)) for turn in range(len(BOUNDS))]
+        about = "SCHEMA_SEEDS + " if start else ""
+        seeds = ["not noticed" if failure is None else f"{about}{failure[0] - start:_}" for failure in failures]
+        print(f"    {name}: ({', '.join(seeds)}),", flush=True)
 
 
 if __name__ == "__main__":

@@ -16,11 +16,13 @@ from collections import Counter
 import pytest
 from simulation.broken_rules import RULES, Patch, broken
 from simulation.model import Model, Violation
-from simulation.schedule import SCHEMA_SEEDS, first_failure, run, seeds_like
+from simulation.schedule import BOUNDS, SCHEMA_SEEDS, first_failure, run, seeds_like
 
 from omnigraph.history import chain
 
 SCHEDULES = 10_000
+FOLDED = (1, 3)
+"""Bounds that schedules reach."""
 SCHEDULES_SOAK = int(os.environ.get("OMNIGRAPH_SIM_SCHEDULES", "2000000"))
 SEED_SOAK = int(os.environ.get("OMNIGRAPH_SIM_SEED", "1000000000"))
 SCHEMA_SCHEDULES = int(os.environ.get("OMNIGRAPH_SIM_SCHEMA_SCHEDULES", "1000"))
@@ -68,6 +70,7 @@ def notable(model: Model) -> dict[str, int]:
             )
         ),
         "commits under a key": sum(commit._write_key is not None for commit in model.commits.values()),
+        **({f"folds at {model.max_inline} rows": model.folds} if model.max_inline in FOLDED else {}),
     }
 
 
@@ -102,12 +105,14 @@ def test_a_seed_replays_exactly() -> None:
         assert first == second
 
 
+@pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_a_broken_rule_is_noticed(rule: Patch) -> None:
-    """By its own schedule. When the protocol makes other requests than before, that may be another schedule: then it is looked
-    for, which takes longer, and `replay.py --rules` says which it is now."""
+def test_a_broken_rule_is_noticed(rule: Patch, bound: int) -> None:
+    """By its own schedule, whatever number of rows may be inline. When the protocol makes other requests than before, that may be
+    another schedule: then it is looked for, which takes longer, and `replay.py --rules` says which it is now."""
+    seed = RULES[rule][BOUNDS.index(bound)]
     with broken(rule):
-        failure = first_failure((RULES[rule],)) or first_failure(seeds_like(RULES[rule]))
+        failure = first_failure((seed,)) or first_failure(seeds_like(seed))
     assert failure is not None, "no schedule noticed it"
     print(f"\n{rule.__name__}: seed {failure[0]}: {failure[1]}")
     with broken(rule), pytest.raises((Violation, AssertionError)):
