@@ -96,6 +96,8 @@ class OmnigraphError(Exception):
     code: ClassVar[str] = "omnigraph_error"
     retry: ClassVar[bool] = False
     outcome: ClassVar[Outcome] = "not_committed"
+    _detail_names: ClassVar[tuple[str, ...]] = ()
+    """Attributes that are its details, under their own names."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -113,7 +115,7 @@ class OmnigraphError(Exception):
 
     def details(self) -> dict[str, Any]:
         """The machine-readable part, in addition to code and message."""
-        return {}
+        return {name: getattr(self, name) for name in self._detail_names}
 
     def to_json(self) -> dict[str, Any]:
         value: dict[str, Any] = {"code": self.code, "message": self.message, "retry": self.retry}
@@ -160,6 +162,8 @@ def _rebuilt(kind: type[OmnigraphError], args: tuple[object, ...], state: dict[s
 class LanguageError(OmnigraphError):
     """The text of a schema or a query is wrong. `rule` is the stable code of the rule (T5, S112, Q000 ...)."""
 
+    _detail_names = ("rule", "file", "line", "column")
+
     def __init__(
         self,
         message: str,
@@ -190,9 +194,6 @@ class LanguageError(OmnigraphError):
             lines.append(f"  = {self.hint}")
         return "\n".join(lines)
 
-    def details(self) -> dict[str, Any]:
-        return {"rule": self.rule, "file": self.file, "line": self.line, "column": self.column}
-
 
 class SchemaError(LanguageError):
     """The text of a schema (`.pg`) is wrong; the rules are below."""
@@ -205,12 +206,11 @@ class QueryError(LanguageError):
 class ParameterError(OmnigraphError):
     """A parameter of a query is missing, unknown, or does not fit its declared type."""
 
+    _detail_names = ("parameter",)
+
     def __init__(self, message: str, *, parameter: str, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.parameter = parameter
-
-    def details(self) -> dict[str, Any]:
-        return {"parameter": self.parameter}
 
 
 # ---------------------------------------------------------------- input
@@ -343,15 +343,14 @@ class ArithmeticOverflow(OmnigraphError):
 class QueryTimeout(OmnigraphError):
     """A read took longer than its timeout and was stopped."""
 
+    _detail_names = ("timeout_s",)
+
     def __init__(self, timeout_s: float) -> None:
         super().__init__(
             f"the query did not end within {timeout_s:g} seconds",
             hint='ask for less, give it a longer timeout, or run it on a cluster (engine="spark")',
         )
         self.timeout_s = timeout_s
-
-    def details(self) -> dict[str, Any]:
-        return {"timeout_s": self.timeout_s}
 
 
 class Cancelled(OmnigraphError):
@@ -416,6 +415,8 @@ class AlreadyExists(OmnigraphError):
 class BranchNotMerged(OmnigraphError):
     """Deleting the branch would leave commits that no other branch or tag reaches. `commits` says how many."""
 
+    _detail_names = ("branch", "commits")
+
     def __init__(self, branch: str, commits: int, head: str) -> None:
         count = "1 commit" if commits == 1 else f"{commits} commits"
         super().__init__(
@@ -424,9 +425,6 @@ class BranchNotMerged(OmnigraphError):
         )
         self.branch = branch
         self.commits = commits
-
-    def details(self) -> dict[str, Any]:
-        return {"branch": self.branch, "commits": self.commits}
 
 
 class PolicyDenied(OmnigraphError):
@@ -548,6 +546,8 @@ class KeyConflict(Conflict):
 class PreconditionFailed(Conflict):
     """The branch is not at the expected commit."""
 
+    _detail_names = ("expected", "actual")
+
     def __init__(self, branch: str, expected: str, actual: str) -> None:
         super().__init__(
             f"branch '{branch}' is at commit {actual}, not at the expected {expected}",
@@ -555,9 +555,6 @@ class PreconditionFailed(Conflict):
         )
         self.expected = expected
         self.actual = actual
-
-    def details(self) -> dict[str, Any]:
-        return {"expected": self.expected, "actual": self.actual}
 
 
 class BranchReplaced(Conflict):
@@ -593,6 +590,8 @@ class WriteKeyReused(Conflict):
 class SequencePassed(Conflict):
     """The sequence of write keys has a higher number, and this one was never written."""
 
+    _detail_names = ("number",)
+
     def __init__(self, number: int) -> None:
         super().__init__(
             f"the sequence has passed number {number}, which was never written",
@@ -600,14 +599,12 @@ class SequencePassed(Conflict):
         )
         self.number = number
 
-    def details(self) -> dict[str, Any]:
-        return {"number": self.number}
-
 
 class StagedTooLongAgo(Conflict):
     """The write took so long that cleanup may have removed the data it had staged: write again."""
 
     retry = True
+    _detail_names = ("branch",)
 
     def __init__(self, branch: str, why: str) -> None:
         super().__init__(
@@ -615,9 +612,6 @@ class StagedTooLongAgo(Conflict):
             hint="nothing was committed; write again from the start",
         )
         self.branch = branch
-
-    def details(self) -> dict[str, Any]:
-        return {"branch": self.branch}
 
 
 class StaleResolution(Conflict):
@@ -638,12 +632,11 @@ class StaleResolution(Conflict):
 class ClusterConflict(Conflict):
     """Another process is changing the cluster, or has changed it in the meantime. `reason` is a stable code."""
 
+    _detail_names = ("reason",)
+
     def __init__(self, reason: str, message: str, *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.reason = reason
-
-    def details(self) -> dict[str, Any]:
-        return {"reason": self.reason}
 
 
 class MergeConflicts(Conflict):
@@ -723,12 +716,11 @@ class SchemaChangeRefused(OmnigraphError):
 class ParentlessCommit(OmnigraphError):
     """The first commit of a graph has no changes: there is nothing before it."""
 
+    _detail_names = ("commit_id",)
+
     def __init__(self, commit_id: str) -> None:
         super().__init__(f"commit {commit_id} is the first of the graph", hint="ask for a later commit")
         self.commit_id = commit_id
-
-    def details(self) -> dict[str, Any]:
-        return {"commit_id": self.commit_id}
 
 
 class UnsupportedFormat(OmnigraphError):
@@ -772,13 +764,11 @@ class OutcomeUnknown(OmnigraphError):
     """
 
     outcome = "unknown"
+    _detail_names = ("commit_id",)
 
     def __init__(self, message: str, *, commit_id: str) -> None:
         super().__init__(message, hint=f"when the store answers again, look for commit {commit_id} before you retry")
         self.commit_id = commit_id
-
-    def details(self) -> dict[str, Any]:
-        return {"commit_id": self.commit_id}
 
 
 class ResourceExhausted(OmnigraphError):
@@ -821,14 +811,13 @@ class UnsupportedMediaType(RequestRefused):
 class LimitExceeded(RequestRefused):
     """The request, or its answer, is larger than the server allows. `resource` says in which respect."""
 
+    _detail_names = ("resource", "limit", "actual")
+
     def __init__(self, message: str, *, resource: str, limit: int, actual: int, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.resource = resource
         self.limit = limit
         self.actual = actual
-
-    def details(self) -> dict[str, Any]:
-        return {"resource": self.resource, "limit": self.limit, "actual": self.actual}
 
 
 class TooManyRequests(RequestRefused):
@@ -847,14 +836,12 @@ class ServerUnavailable(OmnigraphError):
     """A server did not answer, or not as an OmniGraph server does. If the request was sent, it may have been carried out."""
 
     retry = True
+    _detail_names = ("is_sent",)
     outcome = "unknown"
 
     def __init__(self, message: str, *, is_sent: bool = True) -> None:
         super().__init__(message, hint="check the address, and that the server is running")
         self.is_sent = is_sent
-
-    def details(self) -> dict[str, Any]:
-        return {"is_sent": self.is_sent}
 
 
 # ---------------------------------------------------------------- storage
@@ -863,12 +850,11 @@ class ServerUnavailable(OmnigraphError):
 class StorageError(OmnigraphError):
     """The store answered with an error. `key` is relative to the graph's root."""
 
+    _detail_names = ("key",)
+
     def __init__(self, message: str, *, key: str, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.key = key
-
-    def details(self) -> dict[str, Any]:
-        return {"key": self.key}
 
 
 class ObjectMissing(StorageError):
