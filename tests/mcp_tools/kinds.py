@@ -52,6 +52,8 @@ def write_queries(folder: Path) -> Path:
         "query all() { match { $t: Thing } return { $t.name as name } order { name } }",
         "query query($branch: String? = null) { match { $t: Thing } return { $t.name as name } }",
         "query add($name: String) { insert Thing { name: $name } }",
+        "query add_words($idempotency_key: String, $if_graph_commit: [String]) "
+        "{ insert Thing { name: $idempotency_key, words: $if_graph_commit } }",
     ]
     (folder / "things.gq").write_text("\n".join(lines), encoding="utf-8")
     return folder

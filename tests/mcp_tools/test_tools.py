@@ -166,6 +166,8 @@ def test_a_stored_query_is_a_tool_with_its_own_words(talk: Conversation) -> None
         assert clash["properties"]["branch"] == {"type": ["string", "null"]}
         assert "required" not in clash
         assert len((await answer(client, "q_query", branch="no branch of the graph"))["rows"]) == 3
+        await answer(client, "add_words", idempotency_key="k", if_graph_commit=["no commit"])
+        assert (await answer(client, "look", name="k"))["rows"][0]["words"] == ["no commit"]
         assert (await failure(client, "all", branch="nowhere"))["problem"]["code"] == "branch_not_found"
         assert (await failure(client, "add", name="z", snapshot="main"))["status"] == 400
 

@@ -80,14 +80,16 @@ class BoundTool:
     def request(self, spelled: Mapping[str, Any]) -> ToolRequest:
         """The request for the given arguments. UsageError if one is unknown, missing or not valid."""
         arguments = self._named(spelled)
-        limit = arguments.pop(LIMIT, None) if LIMIT not in self._parameters else None
+        limit, key, head = (
+            None if name in self._parameters else arguments.pop(name, None) for name in (LIMIT, KEY, IF_COMMIT)
+        )
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
             raise UsageError(f"'{LIMIT}' must be a positive integer")
         headers = {}
         operation = self.operation
-        if (key := arguments.pop(KEY, None)) is not None and KEY not in self._parameters:
+        if key is not None:
             headers["Idempotency-Key"] = _header(KEY, key)
-        if (head := arguments.pop(IF_COMMIT, None)) is not None and self.if_commit is not None:
+        if head is not None and self.if_commit is not None:
             operation = self.if_commit
             headers["Omnigraph-If-Graph-Commit"] = _header(IF_COMMIT, head)
         if self.is_paged:

@@ -220,7 +220,7 @@ def find_inputs(
             raise UsageError("a map of columns is for files", hint="rename the columns of the DataFrame")
         for name in sources:
             if not isinstance(name, str):
-                raise UsageError(f"DataFrames are given by the names of their types, got {name.__class__.__name__}")
+                raise UsageError(f"DataFrames must be given by the names of their types, got {name.__class__.__name__}")
         refuse_text_options([], text.chosen)
         frames = [Frame(table_key(catalog, name), rows) for name, rows in sources.items()]
         return FoundInputs((), tuple(frames), text)
