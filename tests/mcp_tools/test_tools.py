@@ -44,7 +44,7 @@ def test_tools_are_listed_with_hints_and_schemas(talk: Conversation) -> None:
         listed = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert [name for name in listed if not name.startswith(("set_", "q_"))] == [
             *(tool.name for tool in TOOLS),
-            *("add", "all", "look"),
+            *("add", "add_words", "all", "look"),
         ]
         for facts in TOOLS:
             tool = listed[facts.name]
