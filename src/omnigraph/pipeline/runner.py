@@ -1,4 +1,4 @@
-"""Where tasks run: in this process (here), or as the tasks of a Spark job (`spark.runner`). A task is a function and one value."""
+"""Runs tasks in this process (here), or as tasks of a Spark job (`spark.runner`). A task is a function and one value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from omnigraph.workers import Exchange, ExchangeFiles, Result, Task
 
 MAX_LOCAL_THREADS = 4
 _SHOWN_EVERY_S = 1.0
-"""A task that takes long is seen to be at work."""
+"""How often progress is shown while a task runs."""
 
 
 class Runner(Protocol):
@@ -33,7 +33,7 @@ class Runner(Protocol):
 
 
 def rows_in(result: object) -> int:
-    """How many rows a result speaks of, for the progress."""
+    """The number of rows in a result, for the progress."""
     types = getattr(result, "types", None)
     return sum(report.rows for report in types.values()) if isinstance(types, dict) else 0
 
@@ -45,12 +45,12 @@ class LocalRunner:
         self.settings = settings
         self.parallelism = self.settings.parallelism or min(os.cpu_count() or 1, MAX_LOCAL_THREADS)
         self.stopping = threading.Event()
-        """Set when a task has failed or the wait was interrupted; a long task may look, and give up."""
+        """Set when a task has failed or the wait was interrupted; long tasks may check it and stop."""
         self.stages: list[Stage] = []
         self._progress = progress or Silent()
 
     def map(self, stage: str, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-        """All in threads, a single one too: an interrupt reaches the thread that waits, and never breaks a task."""
+        """Even a single task runs in a thread: an interrupt then reaches the waiting thread and never breaks a task."""
         started, rows = time.monotonic(), 0
         with ThreadPoolExecutor(self.parallelism) as pool:
             futures = [pool.submit(function, task) for task in tasks]
@@ -73,7 +73,7 @@ class LocalRunner:
             return [future.result() for future in futures]
 
     def exchange(self, exchange: Exchange[Task, Result]) -> list[Result]:
-        """Through files that are gone afterwards."""
+        """Exchanges pieces through temporary files."""
         stage, join = exchange.stage, exchange.join
         with ExchangeFiles() as files:
             self.map(stage, lambda task: files.put(exchange.cut(task)), exchange.tasks)

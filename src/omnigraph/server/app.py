@@ -1,4 +1,4 @@
-"""The way of a request: its checks in their order, the handler, the answer. An ASGI application."""
+"""The ASGI application: the checks of a request in order, the handler, and the response."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CLIENT_GONE = 499
 
 
 class Application:
-    """Serves the graphs of a source. `served` is what the source has loaded."""
+    """Serves the graphs of a source. `served`: what the source has loaded."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class Application:
 
 
 def _actor_of(call: RouteCall) -> Actor | None:
-    """Whose token it is, or who asked for the ticket that a link carries."""
+    """The actor: the owner of the token, or of the ticket in the link."""
     request = call.request
     ticket, token = request.query_params.get(TICKET), request.headers.get("authorization")
     if ticket is None or token is not None or request.method not in ("GET", "HEAD"):
@@ -177,7 +177,7 @@ def _actor_of(call: RouteCall) -> Actor | None:
 
 
 def _called(handler: Handler, call: RouteCall) -> HandlerResult:
-    """In a thread of a pool, where JSON is written too: a large body would hold up the event loop."""
+    """Runs in a pool thread, which also encodes JSON: a large body would block the event loop."""
     answer = handler(call)
     assert isinstance(answer, HandlerResult)
     return replace(answer, body=encoded(answer.body)) if isinstance(answer.body, dict) else answer
@@ -200,7 +200,7 @@ def _ask_server(call: RouteCall) -> None:
 
 
 class _Exchange:
-    """One request and what is answered, for the log."""
+    """One request and its response, for the log."""
 
     def __init__(self, service: Service, request: Request, log: RequestLog) -> None:
         self.service = service
@@ -214,7 +214,7 @@ class _Exchange:
         self.bytes = 0
 
     def counting(self, send: Send) -> Send:
-        """The same, with the bytes of the answer's body counted."""
+        """Counts the bytes of the response body."""
 
         async def counted(message: Message) -> None:
             self.bytes += len(message.get("body", b""))
@@ -223,7 +223,7 @@ class _Exchange:
         return counted
 
     def response(self, answer: HandlerResult, held: contextlib.ExitStack) -> Response:
-        """`held` is let go when the answer is complete: at the end of a stream, or now."""
+        """`held` is released when the response is complete: at the end of a stream, or at once."""
         self.answer = answer
         headers = {**checked.EVERY_ANSWER, **self._context_headers(answer), **answer.headers}
         if answer.etag is not None and self.request.method in ("GET", "HEAD") and answer.status == 200:
@@ -254,7 +254,7 @@ class _Exchange:
         return headers
 
     async def _pulled(self, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-        """Each piece is made in the pool, when the one before it was taken: a slow reader holds no thread."""
+        """Each piece is produced in the pool after the previous one was sent, so a slow reader occupies no thread."""
         assert self.route is not None
         try:
             while True:
@@ -276,7 +276,7 @@ class _Exchange:
         return Response(encoded(error_json(error)), row.status, headers, JSON)
 
     def _note(self, error: OmnigraphError) -> None:
-        """What the log and the metrics tell of refusals."""
+        """How refusals appear in the log and in the metrics."""
         match error:
             case PolicyDenied():
                 actor = self.call and self.call.actor_id
@@ -295,7 +295,7 @@ class _Exchange:
         return Response(encoded(DEFECT), 500, dict(checked.EVERY_ANSWER), JSON)
 
     def finish(self, status: int) -> None:
-        """One line for the request, and its place in the metrics."""
+        """Write the log line of the request, and record its metrics."""
         ended = time.time()
         seconds = max(ended - self.started, 0.0)
         route = "-" if self.route is None else self.route.path

@@ -43,7 +43,7 @@ WATCHED_AFTER_S = 0.1
 
 @dataclass
 class RouteCall:
-    """What a handler is given. `headers` and `timings` go into the answer."""
+    """The input of a handler. `headers` and `timings` are added to the response."""
 
     service: Service
     served: Served
@@ -87,7 +87,7 @@ class RouteCall:
     def write_key(self, branch: str) -> str | None:
         """The write key of a request with an idempotency key: the same only for the same actor, graph, branch and route.
 
-        A write that changes nothing leaves no commit: it may be made again.
+        A write that changes nothing leaves no commit, so it may run again.
         """
         if self.idempotency_key is None:
             return None
@@ -95,7 +95,7 @@ class RouteCall:
         return KeyOfChange(hashlib.sha256("\0".join(parts).encode()).hexdigest())
 
     def value(self, name: str) -> Any:
-        """A value by its name: of the path, of the body, or of the query string; None when it is not there."""
+        """A value by its name, from the path, the body or the query string; None if it is missing."""
         for values in (self.path, self.body, self.query):
             if name in values:
                 return values[name]
@@ -103,7 +103,7 @@ class RouteCall:
 
     @property
     def is_detailed(self) -> bool:
-        """Whether the client asks for everything that there is to say; the contract's bodies stay as they are."""
+        """Whether the client requests full details; the bodies of the contract do not change."""
         return accepts(self.request.headers, DETAILED)
 
     @property
@@ -112,7 +112,7 @@ class RouteCall:
         return self.value("branch") or MAIN
 
     def revision(self) -> str:
-        """The branch or the snapshot that a read is about. UsageError for both, BranchNotFound for a branch that is none."""
+        """The branch or the snapshot to read. Raises UsageError if both are given, BranchNotFound for an unknown branch."""
         snapshot = self.value("snapshot")
         if snapshot is not None:
             if self.value("branch") is not None:
@@ -121,19 +121,19 @@ class RouteCall:
         return self.existing_branch()
 
     def existing_branch(self) -> str:
-        """The branch, which is a branch and no other revision."""
+        """The branch; other revisions are refused."""
         if self.branch != MAIN and not self.graph.branches.exists(self.branch):
             raise BranchNotFound(f"branch '{self.branch}' not found")
         return self.branch
 
     @property
     def digest(self) -> str:
-        """Of what is asked for, to tell a repeated request from another one under the same key."""
+        """A digest of the request, to distinguish a repetition from a different request under the same key."""
         request = json.dumps([self.path, self.query, self.body], sort_keys=True, default=list)
         return hashlib.sha256(request.encode("utf-8", "surrogatepass")).hexdigest()
 
     def ask_graph(self) -> None:
-        """Before a write takes a place: who may not write takes none. The graph asks again, knowing more."""
+        """Ask the policy before a write takes a slot, so that a forbidden write takes none. The graph asks again with more details."""
         gate = self.of_graph.gate
         if gate is None:
             return
@@ -144,11 +144,11 @@ class RouteCall:
             gate.check(self.actor_id, ask)
 
     def admit(self, size: int) -> None:
-        """Take a place among the actor's writes, until the answer is complete. TooManyRequests when there is none."""
+        """Take one of the actor's write slots until the response is complete. Raises TooManyRequests if none is free."""
         self.held.enter_context(self.service.admission.admitted(self.actor_id or "", size))
 
     async def run(self, pool: Pool, work: Callable[[], T]) -> T:
-        """Do work in a pool. A read is cancelled when the client goes away; a write that was begun is ended."""
+        """Run work in a pool. A read is cancelled if the client disconnects; a write that has begun is completed."""
         if pool != "read":
             return await self.service.pools.run(pool, work)
         watchers: list[asyncio.Task[None]] = []
@@ -163,14 +163,14 @@ class RouteCall:
                 watcher.cancel()
 
     async def gone(self) -> None:
-        """Ends when the client is gone, and cancels what is done for it."""
+        """Waits until the client disconnects, then cancels its work."""
         message = await self.request.receive()
         if message["type"] == "http.disconnect":
             self.cancellation.cancel()
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
-        """Time spent in a part of the work, for Server-Timing and for traces."""
+        """Measures a part of the work, for Server-Timing and for traces."""
         started = time.time()
         try:
             yield
@@ -180,7 +180,7 @@ class RouteCall:
 
 @dataclass(frozen=True)
 class HandlerResult:
-    """What a handler gives. A body is a JSON object, bytes, or a stream of bytes: an iterator is asked in the route's pool."""
+    """The result of a handler. A body is a JSON object, bytes, or an iterator of bytes, which is consumed in the route's pool."""
 
     body: JsonObject | bytes | Iterator[bytes] | AsyncIterator[bytes]
     status: int = 200
@@ -197,5 +197,5 @@ class HandlerResult:
 
 
 def encoded(value: JsonObject) -> bytes:
-    """A body as it is sent."""
+    """The encoded JSON body."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "replace")

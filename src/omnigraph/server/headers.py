@@ -1,4 +1,4 @@
-"""The headers of a request, checked; and those that every answer has."""
+"""Checks the headers of a request, and makes those of every response."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ PREFLIGHT: Mapping[str, str] = {
 
 
 def is_preflight(method: str, headers: Headers, settings: ServerSettings) -> bool:
-    """A browser asks on behalf of a page of another site whether it may ask."""
+    """Whether this is the preflight request of a browser for a page of an allowed site."""
     is_allowed = headers.get("origin") in settings.cors_origins
     return method == "OPTIONS" and is_allowed and "access-control-request-method" in headers
 
 
 def cors_headers(headers: Headers, settings: ServerSettings) -> dict[str, str]:
-    """What lets a page of an allowed site read the answer. Credentials of a browser are never taken."""
+    """The headers that let a page of an allowed site read the response. Browser credentials are never accepted."""
     if not settings.cors_origins:
         return {}
     origin = headers.get("origin")
@@ -71,13 +71,13 @@ def cors_headers(headers: Headers, settings: ServerSettings) -> dict[str, str]:
 
 
 def given_request_id(headers: Headers) -> str | None:
-    """The request id that the client chose, if it may be one."""
+    """The client's request id, if it is valid."""
     wanted = headers.get("x-request-id", "")
     return wanted if _REQUEST_ID.fullmatch(wanted) else None
 
 
 def check_origin(method: str, headers: Headers, settings: ServerSettings) -> None:
-    """OriginRefused for a name that is not the server's, and for a write that a page of another site sends."""
+    """Raises OriginRefused for a host name that is not the server's, and for a write from a page of another site."""
     host = headers.get("host", "")
     name = _host_name(host)
     if name not in _LOOPBACK and name not in settings.hosts:
@@ -95,7 +95,7 @@ def _host_name(host: str) -> str:
 
 
 def expected_head(route: Route, headers: Headers) -> str | None:
-    """The commit that the branch must be at: Omnigraph-If-Graph-Commit where the route needs it, If-Match on any write."""
+    """The commit that the branch must have as its head: Omnigraph-If-Graph-Commit if the route requires it, If-Match on any write."""
     values = headers.getlist(IF_HEAD)
     if values and not route.needs_head:
         raise UsageError(
@@ -142,7 +142,7 @@ def commit_message(route: Route, headers: Headers, limits: Limits) -> str | None
 
 
 def check_content_type(route: Route, headers: Headers, *, has_body: bool) -> None:
-    """UnsupportedMediaType unless the body is of the route's media type, and not compressed."""
+    """Raises UnsupportedMediaType unless the body has the route's media type and is not compressed."""
     assert route.body is not None, "a route with a body"
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise UnsupportedMediaType("a compressed body is not taken", hint="send it as it is")
@@ -164,7 +164,7 @@ def declared_size(headers: Headers) -> int | None:
 
 
 def fits_tag(headers: Headers, etag: str) -> bool:
-    """Whether If-None-Match names this state: the client has it already."""
+    """Whether If-None-Match names this state, so that the client already has it."""
     header = headers.get("if-none-match")
     if header is None:
         return False
@@ -173,7 +173,7 @@ def fits_tag(headers: Headers, etag: str) -> bool:
 
 
 def accepts(headers: Headers, media_type: str) -> bool:
-    """Whether the client wants this media type rather than JSON: it names it alone, or with a higher quality."""
+    """Whether the client prefers this media type to JSON: it accepts only this type, or gives it a higher quality."""
     accepted = headers.get("accept", "").lower()
     if media_type not in accepted:
         return False

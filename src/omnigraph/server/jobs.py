@@ -1,4 +1,4 @@
-"""Work that goes on after its request was answered. Jobs live in the process; what a load had prepared outlives it."""
+"""Jobs: work that continues after its request was answered. A job ends with the process; a prepared load outlives it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Work = Callable[["Job"], Coroutine[Any, Any, JsonObject]]
 
 
 class Job:
-    """One load. Its state changes on the event loop; its progress may be told from any thread."""
+    """One load. Its state changes on the event loop; its progress may be reported from any thread."""
 
     def __init__(self, graph_id: str, actor_id: str | None, branch: str, mode: str) -> None:
         self.id = new_ulid()
@@ -51,7 +51,7 @@ class Job:
 
     @property
     def rejects(self) -> Path:
-        """Where the records lie that were set aside."""
+        """The file with the rejected records."""
         return self.folder / "rejects.ndjson"
 
     @property
@@ -59,7 +59,7 @@ class Job:
         return self.state in ("done", "failed", "cancelled")
 
     def tell(self, status: Status) -> None:
-        """How far the load is. Cancelled when somebody wants it to end."""
+        """Report the progress of the load. Raises Cancelled if it should end."""
         self._status = status
         self._rows, self._bytes = max(self._rows, status.rows), max(self._bytes, status.bytes)
         self._loop.call_soon_threadsafe(self._touch)
@@ -67,13 +67,13 @@ class Job:
             raise Cancelled
 
     def become_running(self) -> None:
-        """From the thread that works. Cancelled when that is no longer wanted."""
+        """Called by the worker thread. Raises Cancelled if the job was cancelled."""
         self._loop.call_soon_threadsafe(self.become, "running")
         if self.cancellation.is_cancelled:
             raise Cancelled
 
     def remove_uploads(self) -> None:
-        """Files that were sent; what was set aside stays."""
+        """Remove the uploaded files; rejected records stay."""
         for path in self.folder.iterdir():
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
@@ -90,7 +90,7 @@ class Job:
         self._changed = asyncio.Event()
 
     async def changed(self, timeout_s: float) -> bool:
-        """Whether something has changed within this time."""
+        """Wait this long for a change; whether there was one."""
         waiting = asyncio.ensure_future(self._changed.wait())
         done, _ = await asyncio.wait([waiting], timeout=timeout_s)
         waiting.cancel()
@@ -115,7 +115,7 @@ class Job:
 
 
 class Jobs:
-    """The jobs of a process. Asked on the event loop only."""
+    """The jobs of a process. Used on the event loop only."""
 
     def __init__(self, log: RequestLog) -> None:
         self._log = log
@@ -158,7 +158,7 @@ class Jobs:
         return [job for job in reversed(self._jobs.values()) if job.graph_id == graph_id]
 
     def cancel(self) -> None:
-        """All of them; what they wrote is removed, unless it was published already."""
+        """Cancel all jobs; what they wrote is removed unless it was already published."""
         for job in self._jobs.values():
             job.cancellation.cancel()
 

@@ -1,7 +1,7 @@
-"""Threads in which the engine works, a bounded number for each kind of work.
+"""Thread pools for the engine, with a bounded number of threads for each kind of work.
 
-Python runs one thread at a time. Short reads in several threads spend more time handing over than reading, so they run one after the
-other; work that turns out to be long makes room for the next.
+Python runs one thread at a time. Short reads in several threads spend more time on switching than on reading, so they run one after
+another; a task that turns out to be long makes room for the next one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _Outcome = tuple[Any, BaseException | None]
 
 
 class Pools:
-    """`observe` is told how many seconds each piece of work waited for a thread."""
+    """`observe` is called with the seconds that each task waited for a thread."""
 
     def __init__(self, observe: Callable[[str, float], None] = lambda _pool, _seconds: None) -> None:
         self._observe = observe
@@ -48,7 +48,7 @@ class Pools:
         }
 
     async def run(self, pool: Pool, work: Callable[[], T]) -> T:
-        """The result of the work, done in a thread of the pool; `none` is done here and now."""
+        """Run work in a thread of the pool and return its result; `none` runs it directly."""
         if pool == "none":
             return work()
         loop = asyncio.get_running_loop()
@@ -65,7 +65,7 @@ class Pools:
         return context.run(work)
 
     def close(self) -> None:
-        """Take nothing new. What runs goes on: the process does not wait for it."""
+        """Accept no new tasks. Running tasks continue; the process does not wait for them."""
         for pool in self._pools.values():
             pool.end()
 
@@ -81,7 +81,7 @@ class _Task:
     """Its place was given to another task."""
 
     def settle(self, outcome: _Outcome) -> None:
-        """On the loop. Nobody waits for an answer that was cancelled."""
+        """Runs on the loop. A cancelled task has no waiter any more."""
         result, error = outcome
         if self.answer.cancelled():
             return
@@ -112,7 +112,7 @@ class _Threads:
             task.loop.call_later(LOOK_S, self._look, task.loop)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        """While tasks wait: deliver what is done, and see what takes long."""
+        """While tasks wait, deliver results and find tasks that take long."""
         self._tasks.deliver()
         self._tasks.make_room()
         if self._tasks.has_waiting:
@@ -148,7 +148,7 @@ class _Tasks:
             self._fill()
 
     def make_room(self) -> None:
-        """Tasks that take long keep no other waiting. Time alone does not tell: a thread may have waited for the loop's own work."""
+        """Long tasks give up their slots, so that they keep no others waiting. Elapsed time alone is not enough: a thread may have waited for the loop itself."""
         with self._lock:
             for task in self._running:
                 if task.was_seen and not task.is_long:
@@ -158,7 +158,7 @@ class _Tasks:
             self._fill()
 
     def _fill(self) -> None:
-        """A thread for each free place and waiting task. The lock is held."""
+        """Provide a thread for each free slot and waiting task. The lock is held."""
         for _ in range(min(len(self._waiting) - self._coming_threads, self._free_places)):
             if self._idle_threads:
                 self._idle_threads -= 1
@@ -172,7 +172,7 @@ class _Tasks:
             self._coming_threads += 1
 
     def _work(self) -> None:
-        """What a thread does. It is started, and woken, with a place."""
+        """The main loop of a thread, which is started and woken with a slot."""
         is_open = True
         while is_open:
             with self._lock:
@@ -183,7 +183,7 @@ class _Tasks:
             is_open = self._wakes.get()
 
     def _next(self, *, has_place: bool) -> _Task | None:
-        """The task that the thread does next; without one it waits. The lock is held."""
+        """The thread's next task; without one it waits. The lock is held."""
         if has_place and self._waiting:
             task = self._waiting.popleft()
             self._running.add(task)
@@ -210,7 +210,7 @@ class _Tasks:
         return following
 
     def deliver(self) -> None:
-        """On a loop: tell those who wait what came of their tasks."""
+        """Runs on a loop: deliver the results of tasks to their waiters."""
         loop = asyncio.get_running_loop()
         while self._done:
             task, outcome = self._done.popleft()
@@ -221,7 +221,7 @@ class _Tasks:
                     task.loop.call_soon_threadsafe(task.settle, outcome)
 
     def close(self) -> None:
-        """Tasks that have not begun are forgotten; threads end when they have nothing to do."""
+        """Drop tasks that have not started; threads end when they are idle."""
         with self._lock:
             self._waiting.clear()
             for _ in range(self._started_threads):
@@ -229,7 +229,7 @@ class _Tasks:
 
 
 def _outcome(work: Callable[[], Any]) -> _Outcome:
-    """The result, or the error, which is raised where the work is awaited."""
+    """The result, or the error, which is raised where the task is awaited."""
     try:
         return work(), None
     except BaseException as error:

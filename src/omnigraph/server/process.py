@@ -1,4 +1,4 @@
-"""The process: it binds, opens the graphs, says where it listens, and ends in order."""
+"""The server process: binds its socket, opens the graphs, announces its address, and shuts down in order."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Listening:
 
 
 def parse_bind(text: str) -> tuple[str, int]:
-    """`host:port`; UsageError for anything else."""
+    """Parses `host:port`; raises UsageError for anything else."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
         raise UsageError(f"'{text}' is not an address to listen at", hint="for example 127.0.0.1:8080")
@@ -61,7 +61,7 @@ def parse_bind(text: str) -> tuple[str, int]:
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket that is bound, and not yet listening. Port 0 picks a free one."""
+    """A bound socket that does not listen yet. Port 0 picks a free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -85,7 +85,7 @@ def serve(
     settings: ServerSettings,
     announce: Callable[[str], None] = lambda _address: None,
 ) -> int:
-    """Serve until a signal ends it; the exit code. `announce` is called with the address once the server listens."""
+    """Serve until a signal arrives, and return the exit code. `announce` is called with the address once the server listens."""
     _share_heaps()
     with bound_socket(listening.host, listening.port) as bound:
         worker = _Worker(source, listening, settings, bound, announce)
@@ -93,8 +93,8 @@ def serve(
 
 
 def _share_heaps() -> None:
-    """Let all threads allocate from few heaps. The C library gives each a heap of its own, keeps what is free in it, and a
-    server of many threads grows with each of them until all have met their largest request."""
+    """Let all threads allocate from a few heaps. By default the C library gives each thread its own heap and keeps freed memory in
+    it, so a server with many threads grows until each of them has handled its largest request."""
     with contextlib.suppress(OSError, AttributeError):  # another C library, which has no such heaps
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, MAX_HEAPS)
 
@@ -113,7 +113,7 @@ def _run(worker: _Worker) -> int:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, with signals left to the worker, and a word once the socket listens."""
+    """uvicorn without signal handlers (the worker has them), with a callback once the socket listens."""
 
     def __init__(self, config: uvicorn.Config, listens: Callable[[], None]) -> None:
         super().__init__(config)
@@ -167,7 +167,7 @@ class _Worker:
         os._exit(0)
 
     def _listens(self, served: Served) -> None:
-        """Say so, and only then load what answers: a server is up before the engine is, and the first query waits less."""
+        """Announce the address, and then load the engine, so that the server is up early and the first query waits less."""
         self.announce(address_of(self.bound))
         threading.Thread(target=_warm, args=(served,), name="omnigraph-warm", daemon=True).start()
 
@@ -208,7 +208,7 @@ class _Worker:
             self.log.write("reloaded", graphs=len(served.graphs), revision=served.revision)
 
     async def _serve_metrics(self, app: Application) -> asyncio.Server | None:
-        """Metrics at an address of their own, for whoever can reach it."""
+        """Metrics at a separate address, without authentication."""
         if self.listening.metrics_bind is None:
             return None
 
@@ -232,7 +232,7 @@ def _warm(served: Served) -> None:
 
 
 class _Supervisor:
-    """Several workers on one socket. Each has the graphs open for itself: any number of processes may write to a graph."""
+    """Several workers on one socket. Each opens the graphs itself, since any number of processes may write to a graph."""
 
     def __init__(self, worker: _Worker) -> None:
         self._worker = worker
@@ -251,7 +251,7 @@ class _Supervisor:
         return self._wait()
 
     def _all_listen(self) -> bool:
-        """Wait until every worker says that it listens; False when one has ended, or all are told to."""
+        """Wait until every worker listens; False if one has ended, or all were told to end."""
         waiting = len(self._children)
         while waiting and not self._is_stopping:
             if select.select([self._ready], [], [], _LOOK_SECONDS)[0]:
@@ -279,7 +279,7 @@ class _Supervisor:
         os.write(self._told, b"1")
 
     def _wait(self) -> int:
-        """Until every worker has ended. One that a signal kills is replaced; one that cannot start ends all."""
+        """Wait until every worker has ended. A worker killed by a signal is replaced; one that cannot start ends all."""
         code = 0
         while self._children:
             child, status = os.wait()

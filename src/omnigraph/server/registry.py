@@ -1,4 +1,4 @@
-"""The graphs that are served, as one value: a reload makes a new one and swaps it in."""
+"""The served graphs, as one value: a reload makes a new one and swaps it in."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESERVED_IDS = frozenset({"policies"})
 
 
 def check_graph_id(graph_id: str) -> str:
-    """UsageError unless it can stand in a path."""
+    """Raises UsageError unless the id can be part of a path."""
     if not GRAPH_ID.fullmatch(graph_id) or graph_id in RESERVED_IDS:
         raise UsageError(
             f"'{graph_id[:100]}' is not a graph id", hint="1 to 64 letters, digits and hyphens, and not 'policies'"
@@ -30,7 +30,7 @@ def check_graph_id(graph_id: str) -> str:
 
 @dataclass(frozen=True)
 class ServedGraph:
-    """A graph that is open, with its policy and its stored queries."""
+    """An open graph with its policy and its stored queries."""
 
     id: str
     graph: Graph
@@ -51,7 +51,7 @@ class ServedGraph:
 
 @dataclass(frozen=True)
 class Allowing:
-    """A gate without a policy: these actions, for everybody who may ask at all."""
+    """A gate without a policy: allows these actions to every authenticated caller."""
 
     actions: frozenset[Action] = frozenset()
 
@@ -87,4 +87,4 @@ class ServedSource(Protocol):
     """Where the served graphs come from: named on the command line, or a cluster."""
 
     def load(self) -> Served:
-        """Read and open everything again. OmnigraphError when that fails: what is served stays."""
+        """Load and open everything again. Raises OmnigraphError on failure; the current state stays in service."""

@@ -1,4 +1,4 @@
-"""One route as a record: what it takes, what it answers, what a policy is asked, which limits hold."""
+"""One route as a record: its input, its responses, the policy action, and its limits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RequestParameter:
 
 @dataclass(frozen=True)
 class Body:
-    """What a request carries: the component it is checked by, or bytes of another media type."""
+    """The body of a request: the component that validates it, or bytes of another media type."""
 
     component: str | None
     is_required: bool = True
@@ -50,7 +50,7 @@ class Body:
 
 @dataclass(frozen=True)
 class Response:
-    """A successful answer: a component as JSON, or a stream of a media type."""
+    """A successful response: a component as JSON, or a stream of a media type."""
 
     component: str | None
     description: str
@@ -98,7 +98,7 @@ class Route:
 
     @property
     def takes_write_headers(self) -> bool:
-        """Whether Idempotency-Key and Omnigraph-Message mean anything: a stored query may be a mutation."""
+        """Whether Idempotency-Key and Omnigraph-Message apply; a stored query may be a mutation."""
         return self.is_write or self.action == "invoke_query"
 
     @property
@@ -107,7 +107,7 @@ class Route:
 
     @property
     def statuses(self) -> tuple[int, ...]:
-        """Every status that is not a success."""
+        """All error statuses."""
         common = {500} if self.is_open else {401, 403, 500, 503}
         common |= {429} if self.is_write else set()
         common |= {404} if self.is_of_graph else set()

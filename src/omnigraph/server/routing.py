@@ -1,4 +1,4 @@
-"""From a method and a path to a route of the table. Segments are split before they are decoded: `review%2F1` is one."""
+"""Finds the route for a method and a path. Segments are split before they are decoded: `review%2F1` is one segment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Router:
             node.routes[route.method] = route
 
     def find(self, method: str, raw_path: bytes) -> tuple[Route, Mapping[str, str]]:
-        """The route, and what stands for the names in its path. RouteNotFound, or MethodNotAllowed."""
+        """The route, and the values of its path parameters. Raises RouteNotFound or MethodNotAllowed."""
         segments = [_decoded(segment) for segment in raw_path.partition(b"?")[0].removeprefix(b"/").split(b"/")]
         nodes = self._nodes(self._root, segments)
         allowed: list[str] = []
@@ -47,7 +47,7 @@ class Router:
         raise RouteNotFound("there is nothing at this path")
 
     def _nodes(self, node: _Node, segments: Sequence[str]) -> list[_Node]:
-        """Every node that the segments lead to; exact names before any segment."""
+        """All nodes that match the segments; exact names come before parameters."""
         nodes = [node]
         for segment in segments:
             exact = [node.below[segment] for node in nodes if segment in node.below and segment != _NAME]

@@ -1,4 +1,4 @@
-"""What all requests of a process share."""
+"""State that all requests of a process share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from omnigraph.server.watches import Watches
 
 
 class Admission:
-    """The writes that each actor has in flight. Asked on the event loop only."""
+    """The writes of each actor in flight. Used on the event loop only."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -32,7 +32,7 @@ class Admission:
 
     @contextmanager
     def admitted(self, actor: str, size: int) -> Iterator[None]:
-        """A place for one write of this many bytes. TooManyRequests when there is none."""
+        """A slot for one write of this many bytes. Raises TooManyRequests if none is free."""
         if self._writes[actor] >= self._limits.actor_writes:
             raise TooManyRequests(
                 f"{self._limits.actor_writes} writes of this actor are in flight", hint="wait for one of them to end"
@@ -75,14 +75,14 @@ class Service:
         self._reloading = threading.Lock()
 
     def reload(self) -> Served:
-        """Read everything again and swap it in. When that fails, what is served stays, and the error says why."""
+        """Reload everything and swap it in. If that fails, the current state stays in service, and the error says why."""
         with self._reloading:
             self.served = self._source.load()
             self.metrics.serving(self.served)
             return self.served
 
     def drain(self) -> None:
-        """Streams end at their next event, and polls that wait answer."""
+        """End streams at their next event, answer waiting polls, and cancel jobs."""
         self.is_draining = True
         self.watches.stop()
         self.jobs.cancel()

@@ -1,4 +1,4 @@
-"""Graphs that are named on the command line, opened."""
+"""Opens the graphs that are named on the command line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OnlyReads = Allowing(frozenset({"read"}))
 
 @dataclass(frozen=True)
 class NamedGraphs:
-    """Graphs by address. Whoever serves them so may list them; tokens come from the environment."""
+    """Graphs by address. Listing them is allowed; tokens come from the environment."""
 
     uris: Sequence[str]
     environment: Mapping[str, str] = field(repr=False)
@@ -66,7 +66,7 @@ class NamedGraphs:
 
 
 def graph_id_of(uri: str) -> str:
-    """The folder's name, with a hyphen for what cannot stand in a path."""
+    """The folder's name, with hyphens for characters that a path segment cannot have."""
     name = uri.rstrip("/").rpartition("/")[2].removesuffix(".omni")
     name = Path(uri).resolve().name if name in ("", ".", "..") else name
     return check_graph_id(re.sub(r"[^a-zA-Z0-9-]+", "-", name).strip("-")[:64])
@@ -75,7 +75,7 @@ def graph_id_of(uri: str) -> str:
 def opened(
     makers: Mapping[str, Callable[[], ServedGraph]], *, requires_all: bool
 ) -> tuple[dict[str, ServedGraph], dict[str, str]]:
-    """The graphs that can be served, and why the others cannot. UsageError when none can, or when all must."""
+    """The graphs that can be served, and why the others cannot. Raises UsageError if none can, or if all must and one cannot."""
     graphs: dict[str, ServedGraph] = {}
     set_aside: dict[str, str] = {}
     with ThreadPoolExecutor(OPENED_AT_ONCE) as pool:
@@ -111,6 +111,6 @@ def serve_graph(
 
 
 def _warm(graph: Graph) -> None:
-    """Load what the first query would wait for."""
+    """Load what the first query would otherwise wait for."""
     for name in list(graph.schema.nodes)[:1]:
         graph.query(f"query warm() {{ match {{ $x: {name} }} return {{ $x.id as id }} limit 1 }}")

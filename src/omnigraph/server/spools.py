@@ -1,4 +1,4 @@
-"""Bodies that are loaded: kept in a file while they are read, so that their size is a matter of disk."""
+"""Request bodies to load, spooled to files so that their size is limited by disk, not memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ E = TypeVar("E", bound=OmnigraphError)
 
 @contextmanager
 def spool_folder() -> Iterator[Path]:
-    """A folder for files, which is gone afterwards. Errors within the block call each file by its own name."""
+    """A temporary folder for files. Errors within the block name each file by its own name."""
     with tempfile.TemporaryDirectory(prefix="omnigraph-") as name:
         try:
             yield Path(name)
@@ -35,7 +35,7 @@ def spool_folder() -> Iterator[Path]:
 
 @contextmanager
 def spool() -> Iterator[Path]:
-    """A place for a file, which is gone afterwards. Errors within the block do not say where it was."""
+    """A temporary file. Errors within the block do not reveal its path."""
     with tempfile.TemporaryDirectory(prefix="omnigraph-") as folder:
         place = Path(folder) / f"{BODY_NAME}.ndjson"
         try:
@@ -63,7 +63,7 @@ def _replaced(value: Any, place: str, called: str) -> Any:
 
 
 async def receive_into(place: Path, call: RouteCall, limit: int) -> int:
-    """Write the body into a file, a megabyte at a time; its size. LimitExceeded when it has more than `limit` bytes."""
+    """Write the body to a file, a megabyte at a time, and return its size. Raises LimitExceeded beyond `limit` bytes."""
     size = held = 0
     pieces: list[bytes] = []
     with place.open("wb") as file:

@@ -1,4 +1,4 @@
-"""Tickets: a link that works once, for a minute, for one path, with the rights of whoever asked for it.
+"""Tickets: links that work once, within a minute, for one path, with the rights of the actor who requested them.
 
 A browser cannot put a token on a link.
 """
@@ -28,7 +28,7 @@ class _Ticket:
 
 
 class Tickets:
-    """Asked on the event loop only."""
+    """Used on the event loop only."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -44,7 +44,7 @@ class Tickets:
         return ticket
 
     def redeem(self, ticket: str, target: str) -> Actor | None:
-        """Who asked for it; it works no second time. Unauthorized for one that is unknown, old, or of another path."""
+        """Redeem a ticket: returns its actor, once. Raises Unauthorized if it is unknown, expired or for another path."""
         self._forget_old()
         held = self._tickets.get(ticket)
         if held is None or held.target != _target(target):
@@ -59,7 +59,7 @@ class Tickets:
 
 
 def check_target(path: str, graph_id: str) -> str:
-    """UsageError unless it is a path below the graph, and nothing else of an address."""
+    """Raises UsageError unless it is just a path below the graph."""
     try:
         parts = urlsplit(path)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The state that a load stands on."""
+"""The state that a load is based on."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from omnigraph.views import Repository, View
 
 
 class TrialView(View):
-    """A state whose types without rows would get their tables in a folder that the load removes again: a table in its own place
-    cannot be taken back, because others may write to it by then."""
+    """A state in which types without rows get their tables in a temporary folder of the load. A table in its final place could not be
+    removed again, because others may write to it by then."""
 
     def __init__(self, view: View, folder: str) -> None:
         super().__init__(view.repository, view.snapshot)
@@ -25,9 +25,9 @@ class TrialView(View):
 
 @dataclass(frozen=True)
 class LoadBase:
-    """What a load stands on: the head of its branch, or where the branch will start that its commit makes (`opening`).
+    """The state that a load is based on: the head of its branch, or the start of the branch that its commit creates (`opening`).
 
-    `entry` is that head or that opening. Its commit has the id of the opening, and `source` is the revision that the branch is made from.
+    `entry` is that head or opening. The commit has the id of the opening, and `source` is the revision that the branch starts from.
     """
 
     view: View
@@ -39,10 +39,10 @@ class LoadBase:
     new_branch: bool = False
     source: str | None = None
     since: float = 0.0
-    """When the load began, before it looked at anything, by the clock of history."""
+    """When the load began, before it read anything, by the clock of history."""
     start: Entry | None = None
     start_protected: frozenset[str] | None = None
-    """The entry that the branch will start from, and what keeps its state (`Branches.protection`)."""
+    """The entry that the branch will start from, and what protects it from cleanup (`Branches.protection`)."""
 
     @classmethod
     def of(cls, repository: Repository, branch: str, from_: str | None = None, new_branch: bool = False) -> LoadBase:
@@ -84,19 +84,19 @@ class LoadBase:
 
     @property
     def folder(self) -> str:
-        """For what is only needed while the load runs."""
+        """The folder for files that are needed only while the load runs."""
         return f"staging/{self.commit_id}"
 
     def for_trial(self) -> LoadBase:
-        """For a load that publishes nothing."""
+        """The base of a dry run, which publishes nothing."""
         return replace(self, view=TrialView(self.view, self.folder))
 
     def committed(self, repository: Repository, key: WriteKey | None) -> Commit | None:
-        """The commit that was made under a write key before; a branch starts with the keys of where it starts."""
+        """The earlier commit under a write key. A new branch inherits the keys of its starting point."""
         return None if key is None else repository.history.keys.committed(key, self.entry)
 
     def check_protected(self, repository: Repository) -> None:
-        """After the load's plan was stored: HistoryGap when cleanup may have taken the state that its branch starts from."""
+        """Called after the plan was stored: raises HistoryGap if cleanup may have removed the state that the branch starts from."""
         history = repository.history
         is_late = history.clock() - self.since >= PROBE_WINDOW_S
         if self.start is not None and (is_late or self.start_protected is not None):

@@ -1,4 +1,4 @@
-"""Load: read and check on many tasks, stage, and publish once. One commit or none."""
+"""Load: read and check in many tasks, stage, and publish once. One commit or none."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ from omnigraph.write import publish as publish_plan
 
 FRAME_BATCH_ROWS = 65_536
 _REFUSALS = (Conflict, InputError, NotFound, AlreadyExists)
-"""Errors that say the load does not fit the branch: its caller knows, and its plan is not kept."""
+"""Errors that mean the load does not fit the branch: they go to the caller, and the plan is not kept."""
 READING = "read"
-"""How the stages are called that read records; those of a DataFrame with its type."""
+"""The name of the stages that read records; for a DataFrame, followed by its type."""
 
 
 def load(
@@ -139,7 +139,7 @@ def _prepare(
     spool: str | None,
     progress: Progress,
 ) -> tuple[LoadInputs, Runner, str]:
-    """What is read, who does the work, and why that engine was chosen."""
+    """The inputs, the runner, and why that engine was chosen."""
     uri = repository.store.uri
     reader = SessionReader.of(sources, options)
     if reader is not None:
@@ -154,7 +154,7 @@ def _prepare(
 
 
 def _spool(sources: Any) -> contextlib.AbstractContextManager[str | None]:
-    """A folder to keep what standard input holds, if that is to be read."""
+    """A temporary folder for standard input, if that is a source."""
     listed = sources if isinstance(sources, list | tuple) else [sources]
     if any(isinstance(source, str) and source == STDIN for source in listed):
         return tempfile.TemporaryDirectory(prefix="omnigraph-", ignore_cleanup_errors=True)
@@ -162,7 +162,7 @@ def _spool(sources: Any) -> contextlib.AbstractContextManager[str | None]:
 
 
 def _stages(runner: Runner, rejected: int) -> tuple[Stage, ...]:
-    """What was done; records are rejected while they are read."""
+    """The stages of the load. Rejected records are counted in the stage that reads."""
     stages = by_name(runner.stages)
     reading = next((number for number, stage in enumerate(stages) if stage.stage.startswith(READING)), None)
     if reading is None:
@@ -172,7 +172,7 @@ def _stages(runner: Runner, rejected: int) -> tuple[Stage, ...]:
 
 @dataclass(frozen=True)
 class LoadJob:
-    """One load against one pinned state."""
+    """One load on one pinned state."""
 
     repository: Repository
     base: LoadBase
@@ -202,8 +202,8 @@ class LoadJob:
 
     @contextlib.contextmanager
     def _without_leftovers(self, folder: str | None) -> Iterator[None]:
-        """Remove what the load has written when it ends without a commit, and without a prepared plan for one; and in any case
-        what is in the folder."""
+        """Remove what the load has written if it ends without a commit or a prepared plan, and in any case the content of the
+        folder."""
         try:
             yield
         finally:
@@ -282,7 +282,7 @@ class LoadJob:
         )
 
     def _given_without_rows(self, report: ReadReport) -> set[str]:
-        """Types that an overwrite leaves without entities: the input names them and has none."""
+        """Types that an overwrite empties: the input names them and has no rows for them."""
         return self.inputs.tables - report.types.keys() if self.options.mode == "overwrite" else set()
 
     @property
@@ -296,10 +296,10 @@ class LoadJob:
             int(self.repository.history.clock() * 1_000_000),
             {"total_entities": receipt.total_entities},
         )
-        if not plan.changes:  # An empty load under a key: nothing is staged that could be resumed.
+        if not plan.changes:  # An empty load under a key stages nothing that could be resumed.
             self._name_rejects()
             return publish_plan(self.repository.history, plan)
-        # From now on anybody may publish the plan, up to the moment when it is forgotten: its files are not ours to remove.
+        # From here until the plan is removed, anyone may publish it, so its files must not be removed.
         self.written.claimed = True
         history = self.repository.history
         history.recovery.keep(prepared, lambda: self._check_kept(plan))
@@ -315,7 +315,7 @@ class LoadJob:
             raise
 
     def _check_kept(self, plan: PublishPlan) -> None:
-        """That cleanup has left what the plan names alone."""
+        """Check that cleanup has not removed what the plan names."""
         self.repository.history.retention.check_prepared(plan)
         self.base.check_protected(self.repository)
 
@@ -360,11 +360,11 @@ class LoadJob:
 
     @cached_property
     def _noted_by_tasks(self) -> WrittenFiles | None:
-        """Tasks elsewhere cannot note what they write: they report it."""
+        """Tasks in other processes cannot note what they write; they report it instead."""
         return self.written if isinstance(self.runner, LocalRunner) else None
 
     def _set_aside(self, report: ReadReport) -> int:
-        """Refuse the load, or write the rejected records to their file; how many there were."""
+        """Refuse the load, or write the rejected records to their file; returns their number."""
         where = origins(self.inputs, report)
         refuse_unreadable(report, where)
         if self.options.dry_run:
@@ -375,7 +375,7 @@ class LoadJob:
         return self.rejects.write(report, where)
 
     def _name_rejects(self) -> None:
-        """Before the publish: a record that is not in the graph must be in the file."""
+        """Complete the file of rejects before publishing: a record that is not in the graph must be in the file."""
         if self.rejects is not None:
             self.rejects.finish()
 
@@ -402,7 +402,7 @@ class LoadJob:
         )
 
     def _incoming(self, key: str, of_type: TypeReport, removed: int) -> tuple[Incoming, Staged]:
-        """The new rows as a version of their own, in fragments of a good size."""
+        """Stage the new rows as a separate version, in fragments of a good size."""
         fragments, has_explicit_ids = tuple(of_type.fragments), bool(of_type.explicit_ids)
         incoming, staged = stage_incoming(self.view, key, of_type.rows, has_explicit_ids, fragments)
         incoming = replace(incoming, removed=removed, absent=len(of_type.absent))
@@ -430,7 +430,7 @@ class LoadJob:
 
 
 def with_empty_branch(repository: Repository, base: LoadBase, receipt: LoadReceipt) -> LoadReceipt:
-    """The receipt of a load that adds nothing: its branch is there all the same, if somebody asked for it."""
+    """The receipt of a load that changes nothing. Its branch is created all the same if one was requested."""
     if base.opening is None:
         return receipt
     try:
@@ -443,7 +443,7 @@ def with_empty_branch(repository: Repository, base: LoadBase, receipt: LoadRecei
 
 
 def merged(reports: list[ReadReport]) -> ReadReport:
-    """All reports as one; splits in their order."""
+    """Combine the reports, with the splits in order."""
     whole = ReadReport()
     for report in reports:
         whole.splits += report.splits

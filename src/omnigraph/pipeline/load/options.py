@@ -1,4 +1,4 @@
-"""What the caller of a load decides."""
+"""The options of a load."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MODES = get_args(LoadMode)
 
 @dataclass(frozen=True)
 class LoadOptions:
-    """How a load is made; UsageError when it cannot be made so.
+    """The options of a load, checked: raises UsageError for values that are not valid.
 
     append: new ids only (KeyConflict otherwise). merge: replace rows of the same id, whole. patch: change the columns that the
     input has, of the rows of its ids. delete: remove the rows of its ids, and with a node the edges at it. overwrite: the input

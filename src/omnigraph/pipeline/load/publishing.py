@@ -16,10 +16,10 @@ MIN_PATIENCE_S = 60.0
 
 
 def publish(repository: Repository, plan: PublishPlan, rebase: LoadRebase, *, patience_s: float = 0.0) -> Commit:
-    """Publish a prepared plan and forget it. A plan that is not published stays prepared.
+    """Publish a prepared plan and remove it. A plan that is not published stays prepared.
 
-    Contention is met with `patience_s` of further attempts, and never less than a minute of them: what took long to
-    prepare may take long to land.
+    On contention, attempts continue for `patience_s`, and at least for a minute: a load that took long to prepare may also take long
+    to publish.
     """
     reach(Failpoint.LOAD_BEFORE_PUBLISH)
     until = time.monotonic() + max(patience_s, MIN_PATIENCE_S)
@@ -30,14 +30,14 @@ def publish(repository: Repository, plan: PublishPlan, rebase: LoadRebase, *, pa
 
 
 def forget(repository: Repository, plan: PublishPlan) -> None:
-    """Remove a prepared plan. The caller is told how the load ended, not how its clean-up did: a plan that stays behind
-    because the store does not answer is harmless, and publishing it again gives the same commit."""
+    """Remove a prepared plan. Storage errors are ignored: a plan that stays behind is harmless, and publishing it again gives the
+    same commit."""
     with contextlib.suppress(StorageError):
         repository.history.recovery.remove(plan.commit_id)
 
 
 def say_prepared(error: OmnigraphError, plan: PublishPlan) -> None:
-    """Tell the user of a load that was not published, or perhaps not, how its staged rows can still be."""
+    """Add a hint to the error of a load that was not, or may not have been, published: how to publish its staged rows."""
     way_on = (
         f"its rows are staged: `omnigraph recovery resume {plan.commit_id}` publishes them, "
         f"`omnigraph recovery discard {plan.commit_id}` forgets them"

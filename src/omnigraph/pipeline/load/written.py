@@ -18,14 +18,14 @@ _REMOTE_THREADS = 16
 
 
 class LoadStopped(Exception):
-    """The load was given up while this task ran: what it would still write is not wanted."""
+    """The load was cancelled while this task ran; it should write nothing more."""
 
 
 class WrittenFiles:
     """What the tasks of a load in this process have written, by table. Thread-safe.
 
-    Nothing is removed but what was noted here, and nothing once the files are `claimed`: a prepared plan names them, or did,
-    and somebody else may have published it.
+    Only files noted here are removed, and none once they are `claimed`: a prepared plan then names them, or did, and another process
+    may have published it.
     """
 
     def __init__(self, stopping: threading.Event | None = None) -> None:
@@ -33,10 +33,10 @@ class WrittenFiles:
         self._stopping = stopping
         self._lock = threading.Lock()
         self._files: dict[str, None] = {}
-        """Keys in the store, in the order in which they may go: a version before the files that it names."""
+        """Keys in the store, in the order of removal: a version before the files that it names."""
 
     def refuse_when_stopped(self) -> None:
-        """Raises LoadStopped in a task whose load was given up."""
+        """Raises LoadStopped in a task whose load was cancelled."""
         if self._stopping is not None and self._stopping.is_set():
             raise LoadStopped
 
@@ -53,7 +53,7 @@ class WrittenFiles:
 
     @contextlib.contextmanager
     def noting(self, staged: Sequence[Staged]) -> Iterator[None]:
-        """Note the versions that are in the list when the block ends, however it ends."""
+        """Note the versions that are in the list when the block ends, even with an error."""
         try:
             yield
         finally:
@@ -61,7 +61,7 @@ class WrittenFiles:
                 self.note_version(version)
 
     def remove(self, store: Store, *, only: Collection[str] | None = None) -> None:
-        """Remove all of them, or some. What the store does not let go is left for a clean-up of the graph."""
+        """Remove all files, or only some. Files that the store fails to delete are left for a cleanup of the graph."""
         with self._lock:
             keys = [key for key in self._files if only is None or key in only]
             for key in keys:
