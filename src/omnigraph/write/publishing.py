@@ -32,8 +32,8 @@ class Submission(NamedTuple):
     """A plan to be published, and how to rebase it on another snapshot (None: it cannot be rebased).
 
     If it is not `staged`, its tables have no new versions yet, and `rebase` makes them on the newest snapshot. If it `is_small`,
-    that costs next to nothing, so nothing is staged before an attempt, and what an attempt has staged is not kept for the next
-    one. If it `is_new`, publishing it was never attempted.
+    that costs next to nothing, so what an attempt has staged is not kept for the next one. If it `is_new`, publishing it was never
+    attempted.
     """
 
     plan: PublishPlan
@@ -137,8 +137,7 @@ def _put_on(attempt: Attempt, group: list[Submission], stage_together: StageToge
             if commit is not None:
                 outcomes[index] = commit
                 continue
-            if not submission.is_small:
-                attempt.check_staged(plan)
+            attempt.check_staged(plan)
         except OmnigraphError as error:
             outcomes[index] = error
             continue
