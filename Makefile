@@ -39,10 +39,10 @@ demo: setup
 test: setup azurite mcp-typescript
 	@$(MAKE) --no-print-directory --jobs=2 lint suite
 
-# Tests wait for processes, servers and Spark: three more workers use what two leave of two cores. Groups start in the order of
+# Tests wait for processes, servers and Spark: two more workers use what two leave of two cores. Groups start in the order of
 # tests/conftest.py, the long ones first, and not by the number of their tests.
 suite: setup
-	@$(BIN)/python -m pytest -n 5 --dist loadgroup --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder
 
 lint: setup
 	@$(BIN)/ruff check src tests bench
