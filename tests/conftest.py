@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -46,9 +47,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A run that was started in the background is deaf to Ctrl-C, and so would be every program it starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+gc.disable()  # Until the tests are collected: nothing of what that makes is garbage.
+
+
+STUDIO = "tests/studio"
+"""One browser serves all tests of the studio."""
 
 LONG = (
     "spark",
+    STUDIO,
     "tests/simulation/test_simulation.py",
     "tests/logic/test_logic.py",
     "tests/read/test_random.py",
@@ -89,12 +96,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     groups: dict[pytest.Item, str] = {}
     for item in items:
         uses_spark = "spark" in getattr(item, "fixturenames", ()) or item.get_closest_marker("spark")
-        groups[item] = "spark" if uses_spark else item.nodeid.partition("::")[0]
+        file = item.nodeid.partition("::")[0]
+        groups[item] = "spark" if uses_spark else STUDIO if file.startswith(STUDIO) else file
     items.sort(key=lambda item: LONG.index(groups[item]) if groups[item] in LONG else len(LONG))
     if getattr(config.option, "loadgroup", False):
         for item, group in groups.items():
             # What xdist does for the mark `xdist_group`, but it sets a name that this pytest no longer looks at.
             item._id = type(item.id).parse(f"{item.nodeid}@{group}")
+
+
+def pytest_collection_finish() -> None:
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -37,6 +37,15 @@ def test_an_error_survives_pickling(error: errors.OmnigraphError) -> None:
     assert copy.to_json() == error.to_json()
 
 
+def test_an_error_as_text_has_its_position_and_its_hint() -> None:
+    assert [str(error) for error in EXAMPLES[:4]] == [
+        "no such object (look)",
+        "q.gq:3:2: [T5] bad\n  | x y\n  |  ^\n  = fix",
+        "bad",
+        "f:7: bad",
+    ]
+
+
 def test_the_tree_at_the_top_is_the_tree_of_classes() -> None:
     drawn: dict[str, str | None] = {}
     above: list[str] = []

@@ -90,7 +90,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.evolve.queries import BrokenQuery
     from omnigraph.pipeline.infer.inferring import InferredSchema
     from omnigraph.pipeline.load.explaining import LoadExplanation
-    from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt, LoadRefusal
+    from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt, LoadRefusal, MissingNodes
     from omnigraph.pipeline.progress import Status
     from omnigraph.pipeline.repair.report import RepairReport, RepairStep
     from omnigraph.pipeline.stages import Stage
@@ -159,7 +159,7 @@ _HOMES = {
     "omnigraph.pipeline.engines": ("Engine",),
     "omnigraph.pipeline.infer.inferring": ("InferredSchema",),
     "omnigraph.pipeline.load.explaining": ("LoadExplanation",),
-    "omnigraph.pipeline.load.receipt": ("LoadCounts", "LoadReceipt", "LoadRefusal"),
+    "omnigraph.pipeline.load.receipt": ("LoadCounts", "LoadReceipt", "LoadRefusal", "MissingNodes"),
     "omnigraph.pipeline.progress": ("Status",),
     "omnigraph.pipeline.repair.report": ("RepairReport", "RepairStep"),
     "omnigraph.graph.algorithms": ("GraphAlgorithms",),
@@ -240,6 +240,7 @@ __all__ = [
     "MergeResult",
     "MigrationPlan",
     "MigrationStep",
+    "MissingNodes",
     "NoValue",
     "NodeType",
     "OptimizeReport",
@@ -310,4 +311,4 @@ __getattr__ = names_of("omnigraph", _HOMES)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted(__all__)

@@ -52,6 +52,7 @@
     ├── ParentlessCommit
     ├── UnsupportedFormat
     ├── Damaged
+    ├── ValuesLost
     ├── OutcomeUnknown
     ├── ResourceExhausted
     ├── PipelineFailed
@@ -61,6 +62,7 @@
     │   ├── MethodNotAllowed
     │   ├── UnsupportedMediaType
     │   ├── LimitExceeded
+    │   │   └── HeadTooLarge
     │   ├── TooManyRequests
     │   └── ServerStopping
     ├── ServerUnavailable
@@ -94,7 +96,7 @@ class OmnigraphError(Exception):
     """The root of every error that the library raises."""
 
     code: ClassVar[str] = "omnigraph_error"
-    retry: ClassVar[bool] = False
+    retry: bool = False
     outcome: ClassVar[Outcome] = "not_committed"
     _detail_names: ClassVar[tuple[str, ...]] = ()
     """Attributes that are its details, under their own names."""
@@ -108,6 +110,10 @@ class OmnigraphError(Exception):
         self.message = printable(message)
         self.hint = None if hint is None else printable(hint)
         super().__init__(self.message)
+
+    def __str__(self) -> str:
+        """What happened, where if that is known, and what to do."""
+        return self.message if self.hint is None else f"{self.message} ({self.hint})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Errors are pickled with all of their state (for pools and Spark workers), whatever their constructor takes."""
@@ -182,6 +188,9 @@ class LanguageError(OmnigraphError):
         self.source_line = source_line
         self.file = file
 
+    def __str__(self) -> str:
+        return self.render()
+
     def render(self) -> str:
         """The error with its position: `file:line:column: [rule] message`, the source line, a caret, the hint."""
         lines = [f"{self.file or '<text>'}:{self.line}:{self.column}: [{self.rule}] {self.message}"]
@@ -238,6 +247,10 @@ class InputError(OmnigraphError):
         self.value = value
         self.file = file
         self.line = line
+
+    def __str__(self) -> str:
+        position = f"{self.file}:{self.line}: " if self.file and self.line else ""
+        return position + super().__str__()
 
     def details(self) -> dict[str, Any]:
         named = {
@@ -506,25 +519,41 @@ class Conflict(OmnigraphError):
 
 
 class ExpectedVersionMismatch(Conflict):
-    """A change that depends on the exact state of a table, or on the schema, met a newer state. Versions are generations of the table.
+    """What a write has read, or the schema, has changed since, so that the write might have been decided differently. Versions are
+    generations of the table. `entity_id` is the entity that was read, if it was a single one.
 
     For `schema`, `reason` says what the new schema does not allow, and the versions are numbers of commits on the branch.
     """
 
-    def __init__(self, table_key: str, expected: int, actual: int, *, reason: str | None = None) -> None:
+    def __init__(
+        self,
+        table_key: str,
+        expected: int,
+        actual: int,
+        *,
+        reason: str | None = None,
+        entity_id: str | None = None,
+    ) -> None:
         what = f"expected version {expected}, found {actual}" if reason is None else reason
+        whose = table_key if entity_id is None else f"'{entity_id}' of {table_key}"
         super().__init__(
-            f"{table_key} changed while this write was prepared: {what}",
+            f"{whose} changed while this write was prepared: {what}",
             hint="read the current state and apply the change again",
         )
         self.reason = reason
+        self.entity_id = entity_id
         self.table_key = table_key
         self.expected = expected
         self.actual = actual
 
+    @property
+    def retry(self) -> bool:  # type: ignore[override]  # what the new schema does not allow is refused again
+        return self.reason is None
+
     def details(self) -> dict[str, Any]:
         known = {"table_key": self.table_key, "expected": self.expected, "actual": self.actual}
-        return known if self.reason is None else {**known, "reason": self.reason}
+        more = {"reason": self.reason, "entity_id": self.entity_id}
+        return known | {name: value for name, value in more.items() if value is not None}
 
 
 class KeyConflict(Conflict):
@@ -533,7 +562,7 @@ class KeyConflict(Conflict):
     def __init__(self, type_name: str, entity_id: str, *, entity_kind: str = "node", hint: str | None = None) -> None:
         super().__init__(
             f"{type_name} '{entity_id}' already exists",
-            hint=hint or "use an upsert (insert of a keyed node, or load mode merge) to replace it",
+            hint=hint or "use an upsert (`upsert`, or load mode merge) to replace it",
         )
         self.entity_kind = entity_kind
         self.type_name = type_name
@@ -757,6 +786,16 @@ class Damaged(OmnigraphError):
         return {name: value for name, value in named.items() if value}
 
 
+class ValuesLost(OmnigraphError):
+    """A write would have handed on rows without values that they have, which is a defect of omnigraph: nothing was published."""
+
+    def __init__(self, table: str, columns: Sequence[str]) -> None:
+        super().__init__(
+            f"values in {table} would be lost: {', '.join(columns)}",
+            hint="the graph is as it was; report this with the schemas of both sides, and try again after 'omnigraph optimize'",
+        )
+
+
 class OutcomeUnknown(OmnigraphError):
     """The store stopped answering in the middle of a publish: the commit may or may not exist.
 
@@ -820,8 +859,12 @@ class LimitExceeded(RequestRefused):
         self.actual = actual
 
 
+class HeadTooLarge(LimitExceeded):
+    """The target and the headers of a request are more than the server reads."""
+
+
 class TooManyRequests(RequestRefused):
-    """The actor has reached the limit of concurrent writes."""
+    """The actor has reached the limit of concurrent reads or writes."""
 
     retry = True
 

@@ -34,7 +34,16 @@ one without its data."""
 INLINE_ROWS = "inline-rows"
 """Tables whose newest rows are in the entry itself, on top of a stored version: a reader of the version alone would miss them."""
 
-KNOWN = frozenset({BASE, WRITE_KEYS, EVOLVED, HARD_DROPS, FENCES, PROVISIONAL_PLANS, INLINE_ROWS})
+NULLABLE_FILLS = "nullable-fills"
+"""A schema with a nullable property that has a value in all older rows: a program without this feature would take every null for
+that value, or lose it."""
+
+EDGE_KEYS = "edge-keys"
+"""A schema in which an edge type has a key: a program without this feature would give its edges other ids."""
+
+KNOWN = frozenset(
+    {BASE, WRITE_KEYS, EVOLVED, HARD_DROPS, FENCES, PROVISIONAL_PLANS, INLINE_ROWS, NULLABLE_FILLS, EDGE_KEYS}
+)
 
 
 def check_readable(features: Iterable[str], what: str) -> None:

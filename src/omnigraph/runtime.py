@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
-from omnigraph.errors import UsageError
+from omnigraph.errors import ResourceExhausted, UsageError
 
 DEFAULT_MEMORY = "1GiB"
 FREED_ONCE_BYTES = 8 * 2**20
@@ -25,6 +26,7 @@ class Sized(Protocol):
 
 
 Value = TypeVar("Value", bound=Sized)
+Array = TypeVar("Array", bound=Sized)
 
 
 class ByteCache:
@@ -117,11 +119,74 @@ def _is_below(key: Hashable, root: str) -> bool:
     return isinstance(owner, str) and (owner == root or owner.startswith(f"{root}/"))
 
 
+MIN_WORKING_BYTES = 256 * 2**20
+"""No query would run in less."""
+
+
+MORE_MEMORY = 'ask for less, give the graph more memory (og.Runtime(memory=...), --memory), or use engine="spark"'
+"""What to do when a read does not fit."""
+
+
+class WorkingMemory:
+    """What reads that are under way may use together: half for their rows and arrays, the rest for the engines."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = max(capacity, MIN_WORKING_BYTES)
+        self.array_bytes = self.capacity // 2
+        self.query_bytes = self.capacity // 8 * 3
+        """For the engine of queries, which spills to disk beyond."""
+        self.sql_bytes = self.capacity // 8
+        """For the engine of users' SQL, which spills too."""
+        self._lock = threading.Lock()
+        self._taken = 0
+
+    def take(self, size: int) -> None:
+        """Raises ResourceExhausted if reads would then hold more than they may."""
+        with self._lock:
+            if self._taken + size > self.array_bytes:
+                raise ResourceExhausted(
+                    f"the rows of the reads under way take more than {self.array_bytes >> 20} MiB of memory",
+                    hint=f"export, or {MORE_MEMORY}",
+                )
+            self._taken += size
+
+    def give_back(self, size: int) -> None:
+        with self._lock:
+            self._taken -= size
+
+    @contextmanager
+    def holding(self, size: int) -> Iterator[None]:
+        """`take` this much for the block."""
+        self.take(size)
+        try:
+            yield
+        finally:
+            self.give_back(size)
+
+    @contextmanager
+    def counted(self, arrays: Iterable[Array]) -> Iterator[Iterator[Array]]:
+        """The arrays, or batches of them, each taken as it comes, and all given back after the block."""
+        taken = 0
+
+        def count() -> Iterator[Array]:
+            nonlocal taken
+            for array in arrays:
+                self.take(array.nbytes)
+                taken += array.nbytes
+                yield array
+
+        try:
+            yield count()
+        finally:
+            self.give_back(taken)
+
+
 class Runtime:
     """Memory that graphs share. A graph that is opened without one has its own.
 
     `memory` limits what is cached in total: adjacency, key columns, columns in frequent use, statistics of texts. What was used
-    least recently is dropped first, and read again when it is needed; answers stay the same.
+    least recently is dropped first, and read again when it is needed; answers stay the same. Reads that are under way may use as
+    much again, and at least 256 MiB: beyond, they spill to disk or raise ResourceExhausted.
 
     >>> runtime = og.Runtime(memory="256MiB")
     >>> with og.open("./people", runtime=runtime) as people:
@@ -132,6 +197,7 @@ class Runtime:
     def __init__(self, memory: str | int = DEFAULT_MEMORY) -> None:
         self.memory_bytes = size_in_bytes(memory)
         self.cache = ByteCache(self.memory_bytes)
+        self.work = WorkingMemory(self.memory_bytes)
         bytes(FREED_ONCE_BYTES)  # Never touched, so it costs no memory.
 
     @property

@@ -1,4 +1,4 @@
-"""OmniGraph in Spark sessions: `og.spark.session()` and `og.spark.register(session)`.
+"""OmniGraph in Spark sessions: `og.spark.session()`, `og.spark.register(session)` and `og.spark.catalog(session, root=...)`.
 
 spark = og.spark.session()
 spark.read.format("omnigraph").option("graph", "./people").option("type", "Person").load()
@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
-__all__ = ["register", "session"]
+__all__ = ["catalog", "register", "session"]
 
 
 def session(master: str | None = None, memory: str | None = None, app_name: str = "omnigraph") -> SparkSession:
@@ -32,3 +34,17 @@ def register(spark: SparkSession) -> None:
     from omnigraph.pipeline.spark.source import register
 
     register(spark)
+
+
+def catalog(
+    spark: SparkSession, root: str, name: str = "og", *, storage_options: Mapping[str, str] | None = None
+) -> None:
+    """Make the graphs in a folder (or below an address) a catalog of a session: `SELECT * FROM og.people.Person`.
+
+    `og.people.review.Person` is the type on a branch. `VERSION AS OF` takes any revision. A relative path starts at the current
+    working directory.
+    """
+    from omnigraph.pipeline.spark.catalog import add_catalog
+
+    register(spark)
+    add_catalog(spark, name, root, storage_options or {})

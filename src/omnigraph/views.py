@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from omnigraph.embedding import EmbeddingSettings, Filling
     from omnigraph.language.catalog import Catalog, EntityType
-    from omnigraph.runtime import Runtime
+    from omnigraph.runtime import Runtime, WorkingMemory
     from omnigraph.tables import Layout, Table, TableFiles, Tables
 
 USES_REMEMBERED = 64
@@ -43,6 +43,11 @@ class View:
     def catalog(self) -> Catalog:
         """The schema of this snapshot, not of the head."""
         return self.repository.catalog(self.snapshot.schema)
+
+    @property
+    def memory(self) -> WorkingMemory:
+        """What reads may use."""
+        return self.repository.tables.runtime.work
 
     def entity(self, key: str) -> EntityType:
         return self.catalog.tables[key]

@@ -101,7 +101,8 @@ class ExchangeFiles:
     """The pieces of an exchange in temporary files of this machine, one per bucket."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="omnigraph-")
+        with _typed_writes(tempfile.gettempdir()):
+            self._folder = tempfile.TemporaryDirectory(prefix="omnigraph-")
         self._lock = threading.Lock()
 
     def __enter__(self) -> ExchangeFiles:

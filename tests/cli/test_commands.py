@@ -26,6 +26,7 @@ def prepared(run_cli: RunCli) -> str:
     return str(plan["graph_commit_id"])
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_a_prepared_load_is_listed_and_resumed(run_cli: RunCli) -> None:
     commit = prepared(run_cli)
     assert commit in run_cli(["recovery", "list"]).out
@@ -34,6 +35,7 @@ def test_a_prepared_load_is_listed_and_resumed(run_cli: RunCli) -> None:
     assert run_cli(["recovery", "list"]).out == "(none)\n"
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_a_prepared_load_is_discarded(run_cli: RunCli) -> None:
     commit = prepared(run_cli)
     assert json.loads(run_cli(["recovery", "discard", commit, "--json"]).out) == {"discarded": commit}

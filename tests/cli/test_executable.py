@@ -52,7 +52,11 @@ def test_a_defect_is_one_sentence(folder: Path) -> None:
 
 
 def test_a_reader_may_leave_early(folder: Path) -> None:
-    with subprocess.Popen([OMNIGRAPH, "export"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    """Also if the last lines are still buffered when the process ends."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with subprocess.Popen(
+        [OMNIGRAPH, "export"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+    ) as process:
         assert process.stdout is not None
         process.stdout.close()
         assert process.wait(PATIENCE_S) == 0
@@ -164,7 +168,11 @@ def test_a_load_interrupted_in_the_middle_of_a_task_leaves_no_data(folder: Path)
     """The task that is at work ends first, and what it wrote goes too."""
     before = set((folder / "people").rglob("data/*"))
     park = FilePark(folder / "parked")
-    env = {**os.environ, "OMNIGRAPH_FAILPOINTS": f"table.staged_data=park:{folder / 'parked'}"}
+    env = {
+        **os.environ,
+        "OMNIGRAPH_FAILPOINTS": f"table.staged_data=park:{folder / 'parked'}",
+        "OMNIGRAPH_INLINE_ROWS": "0",
+    }
     with subprocess.Popen([OMNIGRAPH, *LOAD], stderr=subprocess.PIPE, text=True, env=env) as process:
         park.wait_until_reached()
         process.send_signal(signal.SIGTERM)

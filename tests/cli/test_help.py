@@ -61,7 +61,7 @@ def test_the_verbs_are_these() -> None:
             *(f"schema {verb}" for verb in ("show", "infer", "plan", "apply", "diff")),
             *(f"recovery {verb}" for verb in ("list", "resume", "discard")),
             *("login", "logout", "profile list", "profile show", "graphs list", "mcp"),
-            *("blob get", "blob stat", "serve", "token new"),
+            *("blob get", "blob stat", "serve", "studio", "token new"),
             *(f"cluster {verb}" for verb in ("validate", "plan", "apply", "status", "refresh", "import", "approve")),
             *("cluster force-unlock", "queries list", "queries validate"),
             *(f"policy {verb}" for verb in ("starter", "validate", "test", "explain")),
@@ -128,5 +128,5 @@ def test_most_commands_have_a_json_answer_in_the_transcripts() -> None:
     assert set(LEAVES) - seen == {
         *("demo", "shell", "optimize", "recovery resume", "recovery discard", "warm-up"),
         *("cleanup", "storage", "clone", "push", "pull", "embed", "run"),
-        *("blob get", "blob stat", "serve", "token new", "graphs list", "mcp", "cluster force-unlock"),
+        *("blob get", "blob stat", "serve", "studio", "token new", "graphs list", "mcp", "cluster force-unlock"),
     }

@@ -94,7 +94,7 @@ CASES = {
     "a change": (
         'insert Person { name: "Zoe" }\n.use main~1\nmatch { $p: Person } return { count($p) as n }',
         0,
-        r"changed main: 1 node, 0 edges; commit \w{26}\nnow at main~1, commit \w{26}, read only: it is not a branch\nn\n3\n\(1 row\)\n",
+        r"changed main: 1 node, 0 edges \(1 inserted\); commit \w{26}\nnow at main~1, commit \w{26}, read only: it is not a branch\nn\n3\n\(1 row\)\n",
         "",
     ),
     "a change that changes nothing": (
@@ -121,6 +121,8 @@ CASES = {
     "a type": (".schema City", 0, None, ""),
     "a type that there is not": (".schema Town", 1, "", "error: the schema has no type 'Town'\nhint: .schema shows all of it\n"),
     "leaving": (".quit\n.nope", 0, "", ""),
+    "leaving without a dot": ("exit\n.nope", 0, "", ""),
+    "leaving with a semicolon": ("quit;\n.nope", 0, "", ""),
 }  # fmt: skip
 
 
@@ -297,7 +299,7 @@ def test_a_session_at_a_terminal(folder: Path, tmp_path: Path) -> None:
         shell.enter("match { $p: Person }\rreturn { $p.name as name }\rorder { name } limit 2\r\r")
         shell.expect(r"name\s+Ada\s+Bo\s+\(2 rows\)")
         shell.enter('insert Person { name: "Zoe" }\r')
-        shell.expect(r"changed main: 1 node, 0 edges; commit \w{26}")
+        shell.expect(r"changed main: 1 node, 0 edges \(1 inserted\); commit \w{26}")
         shell.enter(READ + "\r")
         first = shell.expect(r"\(44 rows, 20 shown; \.more shows the next\)")
         assert "p15" in first

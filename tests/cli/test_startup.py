@@ -24,7 +24,6 @@ ENGINES = (
     "pandas",
     "numpy",
     "obstore",
-    "lark",
     "rich.console",
     "yaml",
 )
@@ -55,6 +54,11 @@ def loaded(*arguments: str) -> list[str]:
 @pytest.mark.parametrize("arguments", [["--help"], ["query", "--help"], ["branch", "merge", "--help"]])
 def test_help_loads_no_engine(arguments: list[str]) -> None:
     assert loaded(*arguments) == []
+
+
+def test_the_package_is_a_program() -> None:
+    ran = subprocess.run([sys.executable, "-m", "omnigraph", "--version"], capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith("omnigraph ")
 
 
 def test_a_look_at_history_loads_no_engine_no_table_and_no_language(folder: Path) -> None:
@@ -93,7 +97,6 @@ def test_a_query_by_key_loads_no_engine_but_the_tables(folder: Path) -> None:
         "pyspark",
         "obstore",
         "yaml",
-        "lark",
         "rich.console",
         "omnigraph.embedding",
     }

@@ -242,6 +242,16 @@ def test_files_are_loaded_and_exported_whole(remote: RemoteGraph, local: og.Grap
     assert (rejected.value.total, len(rejected.value.rejects)) == (1, 1)
 
 
+def test_what_is_done_about_missing_nodes_is_told_to_the_server(remote: RemoteGraph, tmp_path: Path) -> None:
+    (tmp_path / "Knows.csv").write_text("from,to\nAda,Nobody\nAda,Bo\n")
+    (tmp_path / "knows.jsonl").write_text('{"edge": "LivesIn", "from": "Ada", "to": "Oslo"}\n')
+    skipped = remote.load(tmp_path / "Knows.csv", mode="append", missing="skip")
+    assert (skipped.skipped, skipped.rejected, skipped.loaded) == ({"edge:Knows": 1}, 1, {"edge:Knows": 1})
+    assert skipped.missing == (og.MissingNodes("Knows", "to", "Person", 1, 1, ("Nobody",)),)
+    assert remote.load(tmp_path / "knows.jsonl", mode="append", missing="stub").stubs == {"node:City": 1}
+    assert remote.entity("City", "Oslo") is not None
+
+
 def test_options_of_a_load_that_take_storage_or_do_not_fit_are_refused(remote: RemoteGraph, tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text("")
     refused: list[dict[str, Any]] = [

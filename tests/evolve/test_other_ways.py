@@ -71,6 +71,7 @@ def test_loads_append_merge_and_overwrite(g: og.Graph, tmp_path: Path) -> None:
     assert g.query("query q() { match { $p: Person $p knows $q } return { count($q) as n } }").rows == [{"n": 19}]
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_a_prepared_load_is_resumed_under_the_schema_it_was_made_for(g: og.Graph, tmp_path: Path) -> None:
     arm(Failpoint.RECOVERY_PLAN_WRITTEN, raising(FailpointReached()))
     try:

@@ -21,7 +21,17 @@ from golden.fixed_values import stored
 from history.sweeping import sweep as sweep_chain
 
 import omnigraph as og
-from omnigraph.features import BASE, EVOLVED, FENCES, HARD_DROPS, INLINE_ROWS, PROVISIONAL_PLANS, WRITE_KEYS
+from omnigraph.features import (
+    BASE,
+    EDGE_KEYS,
+    EVOLVED,
+    FENCES,
+    HARD_DROPS,
+    INLINE_ROWS,
+    NULLABLE_FILLS,
+    PROVISIONAL_PLANS,
+    WRITE_KEYS,
+)
 from omnigraph.history import MAIN, History, lineage
 from omnigraph.storage import open_store
 from omnigraph.tables import Tables
@@ -100,6 +110,29 @@ def make_evolved(folder: Path) -> None:
     (folder / "expected.json").write_text(json.dumps(contents(graph), indent=1, ensure_ascii=False) + "\n")
 
 
+def make_nullable_fills(folder: Path) -> None:
+    """A small graph with a property that was added with a default and became nullable: rows from before, between and after."""
+    graph = og.init(folder / "graph", SCHEMA, actor="maker")
+    with graph.transaction() as tx:
+        tx.insert("Person", ADA)
+        tx.insert("Person", name="Bo", age=40)
+    graph.tags.create("v1")
+    added = SCHEMA.replace("age: I32?", "age: I32?  rank: I32 @default(7)")
+    graph.apply_schema(added)
+    with graph.transaction() as tx:
+        tx.insert("Person", name="Cleo", rank=1)
+    graph.apply_schema(SCHEMA.replace("age: I32?", "age: I32?  rank: [I64]?"))
+    with graph.transaction() as tx:
+        tx.insert("Person", name="Di", rank=None)
+        tx.insert("Person", name="Ed", rank=[2, 3])
+    graph.branches.create("review/a")
+    data = folder / "more.jsonl"
+    data.write_text('{"type": "Person", "data": {"name": "loaded", "age": 1}}\n')
+    prepare(graph, data)
+    data.unlink()
+    (folder / "expected.json").write_text(json.dumps(contents(graph), indent=1, ensure_ascii=False) + "\n")
+
+
 def make_hard_drops(folder: Path) -> None:
     """A small graph with a property and a type that were dropped for good, after rows were written, and rows after that."""
     graph = og.init(folder / "graph", SCHEMA, actor="maker")
@@ -116,6 +149,34 @@ def make_hard_drops(folder: Path) -> None:
     graph.branches.create("review/a")
     data = folder / "more.jsonl"
     data.write_text('{"type": "Person", "data": {"name": "loaded", "age": 1}}\n')
+    prepare(graph, data)
+    data.unlink()
+    (folder / "expected.json").write_text(json.dumps(contents(graph), indent=1, ensure_ascii=False) + "\n")
+
+
+def make_edge_keys(folder: Path) -> None:
+    """A small graph with edges that have a key from the start, and edges that got one later, with rows from before and after."""
+    text = SCHEMA.replace("edge LivesIn: Person -> City", "edge LivesIn: Person -> City @key(src)")
+    graph = og.init(folder / "graph", text, actor="maker")
+    with graph.transaction() as tx:
+        tx.insert("Person", ADA)
+        tx.insert("Person", name="Bo", age=40)
+        tx.insert("City", name="London")
+        tx.insert("LivesIn", from_="Ada", to="London")
+        tx.insert("Knows", from_="Ada", to="Bo", since=1833)
+    graph.tags.create("v1")
+    text = text.replace("Person -> Person { since: I64? }", "Person -> Person @key(dst, since, src) { since: I64 }")
+    graph.apply_schema(text)
+    with graph.transaction() as tx:
+        tx.insert("Person", name='"C"')
+        tx.insert("Knows", from_='"C"', to="Bo", since=-1)
+        tx.insert("LivesIn", from_="Bo", to="London")
+    graph.branches.create("review/a")
+    data = folder / "more.jsonl"
+    data.write_text(
+        '{"type": "Person", "data": {"name": "loaded", "age": 1}}\n'
+        '{"edge": "Knows", "from": "loaded", "to": "Bo", "data": {"since": 2}}\n'
+    )
     prepare(graph, data)
     data.unlink()
     (folder / "expected.json").write_text(json.dumps(contents(graph), indent=1, ensure_ascii=False) + "\n")
@@ -326,8 +387,10 @@ if __name__ == "__main__":
         WRITE_KEYS: make_write_keys,
         EVOLVED: make_evolved,
         HARD_DROPS: make_hard_drops,
+        EDGE_KEYS: make_edge_keys,
         FENCES: make_fenced,
         INLINE_ROWS: make_inline,
+        NULLABLE_FILLS: make_nullable_fills,
         PROVISIONAL_PLANS: make_provisional,
     }
     for name, maker in makers.items():

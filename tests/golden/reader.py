@@ -23,7 +23,17 @@ import lance
 
 Json = dict[str, Any]
 LAST_KEY = 10**12 - 1
-UNDERSTOOD = {"format-1", "write-keys", "evolved-schema", "hard-drops", "fences", "inline-rows", "provisional-plans"}
+UNDERSTOOD = {
+    "format-1",
+    "write-keys",
+    "evolved-schema",
+    "hard-drops",
+    "fences",
+    "inline-rows",
+    "provisional-plans",
+    "nullable-fills",
+    "edge-keys",
+}
 
 
 TEXT = {"scalar": "String"}
@@ -63,6 +73,10 @@ def from_json(value: Any, type: Json) -> Any:
 
 def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def ids_of(field: Any) -> list[int]:
+    return [field.id(), *(id for child in field.children() for id in ids_of(child))]
 
 
 class Reader:
@@ -201,22 +215,37 @@ class Reader:
         types = {"id": TEXT, "src": TEXT, "dst": TEXT}
         for each in type["properties"]:
             types |= {column["name"]: column["type"] for column in each.get("columns", [each])}
-        rows = [row for row in stored if row["_rowaddr"] not in masked]
+        # A row is read without the columns that its fragment lacks.
+        fields = {id: field.name() for field in table.lance_schema.fields() for id in ids_of(field)}
+        held = {
+            fragment.fragment_id: {fields[id] for file in fragment.metadata.files for id in file.fields if id in fields}
+            for fragment in table.get_fragments()
+        }
+        rows = [
+            {name: value for name, value in row.items() if name in held[row["_rowaddr"] >> 32]}
+            for row in stored
+            if row["_rowaddr"] not in masked
+        ]
         for row in (row for change in changes for row in named(change)):
             rows.append({name: from_json(value, types[name]) for name, value in row.items() if name in types})
         assert len(rows) == state["rows"]
         keys = ("id", "src", "dst") if "source" in type else ("id",)
-        return [
+        entities = [
             {key: row[key] for key in keys} | {each["name"]: self.value(row, each) for each in type["properties"]}
             for row in rows
         ]
+        for members in (each["fields"] for each in type.get("constraints", ()) if each["kind"] == "key"):
+            for entity in entities:
+                texts = [str(entity[member]) for member in members]
+                id = texts[0] if len(texts) == 1 else json.dumps(texts, separators=(",", ":"), ensure_ascii=False)
+                assert entity["id"] == id, f"{entity['id']} does not follow from its key"
+        return entities
 
     def value(self, row: Json, property: Json) -> Any:
-        for column in property.get("columns", [{"name": property["name"]}]):
-            value = row.get(column["name"])
-            if value is not None:
-                return [value] if "list" in property["type"] and not isinstance(value, list) else value
-        return property.get("fill")
+        columns = [column["name"] for column in property.get("columns", [property])]
+        held = [row[name] for name in columns if name in row]
+        value = next((value for value in held if value is not None), None if held else property.get("fill"))
+        return [value] if "list" in property["type"] and value is not None and not isinstance(value, list) else value
 
     def check_fragment(self, folder: Path, fragment: Json) -> None:
         for file in fragment["files"]:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from health.faults import PEOPLE, made_graph
-from health.planting import put_stale_index
+from health.planting import put_rows, put_stale_index
 
 import omnigraph as og
 from omnigraph.cli.main import run
 from omnigraph.errors import BranchNotFound, UsageError
 from omnigraph.graph import Lost
+from omnigraph.history.chain import key_of
 from omnigraph.tables import IndexSpec
 from omnigraph.testing.failpoints import Failpoint, FailpointReached, arm, disarm_all, raising
+from omnigraph.values.entities import OUTSIDE_NAMES
 
 
 @pytest.fixture
@@ -88,3 +92,134 @@ def test_a_repair_that_dies_is_simply_done_again(lost: Lost, point: str, graph: 
     fresh.repair(lost=lost, yes=True)
     assert [commit.kind for commit in fresh.commits(limit=5)].count("repair") == 1
     assert fresh.verify("main~0", deep=True).is_whole
+
+
+KEYLESS = """
+node P { k: String @key }
+node N { t: String }
+edge E: P -> P { w: I64? }
+edge H: P -> N
+"""
+
+
+@pytest.fixture
+def repeated(tmp_path: Path) -> og.Graph:
+    """Nine edges and nine nodes, with three ids each, and one of them changed by a small commit."""
+    graph = og.init(tmp_path / "repeated", KEYLESS, durability="process")
+    with graph.transaction() as tx:
+        tx.insert_many("P", [{"k": f"a{number}"} for number in range(9)])
+    for part in (range(5), range(5, 9)):
+        put_rows(graph, "node:N", [{"id": f"n{number % 3}", "t": f"t{number}"} for number in part])
+        edges = [{"id": f"e{number % 3}", "src": f"a{number}", "dst": "a1", "w": number} for number in part]
+        put_rows(graph, "edge:E", edges)
+    with graph.transaction() as tx:
+        tx.insert("H", id="h", from_="a1", to="n1")
+        tx.upsert("N", id="n2", t="later")
+    return graph
+
+
+def _rows(graph: og.Graph, key: str) -> list[dict[str, object]]:
+    table = graph._repository.head()[1].table(key)
+    assert table is not None
+    rows: list[dict[str, object]] = table.read().to_pylist()
+    return rows
+
+
+def test_later_rows_with_equal_ids_get_new_ids_in_one_commit(repeated: og.Graph, tmp_path: Path) -> None:
+    before = {key: _rows(repeated, key) for key in ("node:N", "edge:E", "edge:H")}
+    found = repeated.verify(deep=True)
+    assert {finding.kind for finding in found.findings} == {"duplicate_id"}
+    assert all("repair --deep --yes" in finding.action for finding in found.findings)
+    head = repeated.commit().id
+    outline = repeated.repair(deep=True)
+    assert [(step.kind, step.object) for step in outline.steps] == [("renumber_rows", "main")]
+    assert outline.remaining == ()
+    assert repeated.commit().id == head
+    report = repeated.repair(deep=True, yes=True)
+    assert [step.kind for step in report.steps] == ["renumber_rows"]
+    assert report.is_whole
+    assert repeated.commit("main~1").id == head, "it is one commit"
+    assert repeated.commit().message == "gave new ids to rows whose ids others had: 6 of E, 6 of N"
+    for key, rows in before.items():
+        after = _rows(repeated, key)
+        assert len({row["id"] for row in after}) == len(after)
+        without_ids = [sorted(str({**row, "id": None}) for row in some) for some in (rows, after)]
+        assert without_ids[0] == without_ids[1]
+    assert _rows(repeated, "edge:H") == before["edge:H"]
+    repeated.export(tmp_path / "out.jsonl")
+    copy = og.init(tmp_path / "copy", KEYLESS, durability="process")
+    copy.load(tmp_path / "out.jsonl", mode="append", engine="local")
+    assert repeated.repair(deep=True, yes=True).steps == ()
+
+
+def _feed(graph: og.Graph, limit: int) -> Iterator[og.EntityChange]:
+    page = graph.changes("main", start="beginning", limit=limit)
+    while True:
+        for block in page.blocks:
+            yield from block.changes
+        if page.next_page_token is None:
+            return
+        page = graph.changes("main", page_token=page.next_page_token, limit=limit)
+
+
+def _result(changes: Iterable[og.EntityChange]) -> Counter[str]:
+    """The edges that are there after these changes to none at all."""
+    edges: Counter[str] = Counter()
+    for change in changes:
+        if change.type_name == "E":
+            edges[str(change.before)] -= 1
+            edges[str(change.after)] += 1
+    del edges["None"]
+    return +edges
+
+
+def test_the_feed_and_diffs_of_a_graph_with_equal_ids_lose_no_row_and_repeat_none(repeated: og.Graph) -> None:
+    def check() -> None:
+        edges = [{OUTSIDE_NAMES.get(name, name): row[name] for name in row} for row in _rows(repeated, "edge:E")]
+        expected = Counter(map(str, edges))
+        assert _result(repeated.diff(commits[-1], "main")) == expected
+        for limit in (1, 2, 1_000):
+            assert _result(_feed(repeated, limit)) == expected
+
+    commits = [commit.id for commit in repeated.commits()]
+    check()
+    with repeated.transaction() as tx:
+        tx.upsert("E", id="e2", from_="a1", to="a1", w=100)
+        tx.delete("E", id="e1")
+    before = repeated.commit().id
+    assert [(change.op, change.id) for change in repeated.diff("main~1", "main")] == [
+        ("delete", "e1"),
+        ("update", "e2"),
+    ]
+    check()
+    repeated.optimize()
+    for counts in repeated.diff_stat(before, "main"):
+        assert (counts.inserts, counts.deletes) == (0, 0)
+        assert counts.updates <= 3, "each row is compared with one other"
+    check()
+    repeated.repair(deep=True, yes=True)
+    check()
+
+
+@pytest.mark.usefixtures("stores_every_commit")
+@pytest.mark.parametrize("lost", ["its files", "newest entry"])
+def test_a_branch_is_set_to_a_commit_that_it_inherited(graph: og.Graph, lost: str) -> None:
+    """Its own commits are all lost; the ones before its creation are whole."""
+    before = graph.commit().id
+    graph.branches.create("side")
+    for title in ("S1", "S2"):
+        with graph.transaction("side") as tx:
+            tx.insert("Team", title=title)
+    folder, chain = Path(graph.uri), graph._repository.history.chain
+    entries = [chain.read("side", position) for position in chain.positions("side")]
+    for entry in entries[1:]:
+        state = entry.head.table("node:Team")
+        assert state is not None
+        (folder / state.path / "_versions" / f"d{state.version}.manifest").unlink()
+    if lost == "newest entry":
+        (folder / key_of("side", entries[-1].position)).write_bytes(b"{")
+    fresh = og.open(folder, durability="process")
+    (step,) = fresh.repair("side", lost="reset", yes=True).steps
+    assert before in step.action
+    assert fresh.verify("side~0", deep=True).is_whole
+    assert fresh.entity("Team", "S1", revision="side") is None

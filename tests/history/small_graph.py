@@ -50,7 +50,7 @@ class SmallGraph:
         self.clock = clock or Clock()
         self.max_tail = max_tail
         self.ids = Ids()
-        made = History.create(self.store, b"{}", new_id=self.ids, clock=self.clock)
+        made = History.create(self.store, b"{}", new_id=self.ids, wall_clock=self.clock)
         self.history = self._open(made.identity)
 
     def _open(self, identity: object) -> History:
@@ -58,7 +58,8 @@ class SmallGraph:
             self.store,
             identity,  # type: ignore[arg-type]
             new_id=self.ids,
-            clock=self.clock,
+            wall_clock=self.clock,
+            uptime=self.clock,
             sleep=lambda _: None,
             jitter=lambda: 0.5,
             max_tail=self.max_tail,

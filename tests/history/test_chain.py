@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from history.small_graph import SmallGraph, reapply
-from history.sweeping import sweep
+from history.sweeping import LATER_S, sweep
 
 from omnigraph.errors import (
     BranchNotFound,
@@ -20,7 +20,7 @@ from omnigraph.errors import (
     StorageTransient,
     UsageError,
 )
-from omnigraph.history import check_branch_name
+from omnigraph.history import History, check_branch_name
 from omnigraph.history.chain import PROBE_WINDOW_S, encode_entry, key_of, position_of
 from omnigraph.storage import open_store
 from omnigraph.testing import Fault, FaultyStore
@@ -271,3 +271,19 @@ def test_a_commit_swept_before_it_was_acknowledged_is_not_published_twice() -> N
     log = [each.id for each in graph.history.log.walk(graph.again().head())]
     assert log.count(commit.id) == 1
     assert len(log) == 5
+
+
+@pytest.mark.parametrize("stopped", ["wall clock", "uptime"])
+def test_a_clock_that_stands_still_does_not_hide_a_cleanup(stopped: str) -> None:
+    """The wall clock was set back by as much as has passed, or a paused machine's uptime stood still: the other one notices."""
+    graph = SmallGraph()
+    graph.commits(3)
+    hidden = graph.clock.now
+    clocks = {"wall_clock": graph.clock, "uptime": graph.clock, stopped.replace(" ", "_"): lambda: hidden}
+    idle = History(graph.store, graph.history.identity, new_id=graph.ids, **clocks)
+    assert idle.chain.head("main") == graph.head()
+    others = graph.again()
+    others.commits(6)
+    graph.clock.now += LATER_S
+    assert sweep(others.again().history, "main") > 6
+    assert idle.chain.head("main") == graph.again().head()

@@ -201,7 +201,9 @@ def test_an_entry_may_create_a_branch_and_hold_its_first_commits() -> None:
     after = graph.commit("x")
     assert after.parent == steps[1].commit.ref
     assert graph.history.lineage.commit_at(entry.incarnation, 6, 1) == after.ref
-    assert graph.history.lineage.merge_bases(graph.head("x"), graph.head()) == [graph.head().head.commit]
+    assert graph.history.lineage.merge_bases(graph.head("x"), graph.head()) == [
+        (graph.head().head.commit, graph.head())
+    ]
 
 
 # ---------------------------------------------------------------- damage

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
 from history.small_graph import SmallGraph
+from history.sweeping import sweep_all
 
 from omnigraph.errors import BranchNotMerged, HistoryGap
 from omnigraph.history import Commit, Entry
@@ -13,7 +15,7 @@ from omnigraph.history import lineage as lineage_module
 
 
 def bases(graph: SmallGraph, a: str, b: str) -> list[str]:
-    return [commit.id for commit in graph.history.lineage.merge_bases(graph.head(a), graph.head(b))]
+    return [commit.id for commit, _ in graph.history.lineage.merge_bases(graph.head(a), graph.head(b))]
 
 
 def test_linear_and_forked() -> None:
@@ -126,7 +128,7 @@ def test_bases_are_found_in_few_requests_in_a_long_history() -> None:
     graph.commits(100, "x")
     a, b = graph.head(), graph.head("x")
     graph.store.reset()
-    assert [commit.id for commit in graph.history.lineage.merge_bases(a, b)] == [fork.id]
+    assert [commit.id for commit, _ in graph.history.lineage.merge_bases(a, b)] == [fork.id]
     assert graph.store.snapshot().requests <= 12
 
 
@@ -237,5 +239,38 @@ def test_random_histories_have_the_bases_a_full_walk_finds(seed: int, monkeypatc
             made = [graph.commit(branch)]
         known |= {commit.id: commit for commit in made}
         a, b = graph.head(chance.choice(names)), graph.head(chance.choice(names))
-        found = graph.history.lineage.merge_bases(a, b)
+        found = [commit for commit, _ in graph.history.lineage.merge_bases(a, b)]
         assert {commit.id for commit in found} == expected_bases(known, a, b)
+
+
+@pytest.mark.parametrize("seed", [*range(12), 180, 206, 276, 340, 404])
+def test_cleanups_in_between_leave_every_base_that_a_full_walk_finds(seed: int) -> None:
+    chance = random.Random(seed)
+    graph = SmallGraph(max_tail=chance.choice([1, 3, 64]))
+    first = graph.head().head.commit
+    known = {first.id: first}
+    names = ["main"]
+    for _ in range(60):
+        kind = chance.random()
+        branch = chance.choice(names)
+        made: list[Commit] = []
+        name = f"b{chance.randrange(4)}"
+        if kind < 0.15 and name not in names:
+            graph.branch(name, branch)
+            names.append(name)
+        elif kind < 0.2 and branch != "main":
+            graph.history.branches.delete(branch, force=True)
+            names.remove(branch)
+        elif kind < 0.35:
+            history = graph.again().history
+            history.store.put(f"history/{'0' * 26}.json", b"garbage, so that there are fences")
+            sweep_all(history, keep=chance.choice([1, 1, 2]))
+        elif kind < 0.6:
+            made = [graph.merge(chance.choice(names), branch)]
+        else:
+            made = [graph.commit(branch)]
+        known |= {commit.id: commit for commit in made}
+        for a, b in itertools.combinations([graph.head(name) for name in names], 2):
+            found = [commit for commit, _ in graph.history.lineage.merge_bases(a, b)]
+            assert {commit.id for commit in found} == expected_bases(known, a, b)
+            assert [graph.history.revisions.snapshot(commit.ref).commit for commit in found] == found

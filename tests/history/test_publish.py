@@ -282,7 +282,7 @@ def test_a_branch_appears_with_its_first_commit_in_one_entry() -> None:
     ]
     later = graph.commit("x")
     assert not later.ref.opens_branch
-    assert [each.id for each in graph.history.lineage.merge_bases(graph.head("x"), graph.head())] == [
+    assert [each.id for each, _ in graph.history.lineage.merge_bases(graph.head("x"), graph.head())] == [
         graph.head().head.commit.id
     ]
     assert graph.history.revisions.resolve("x~1").commit == commit
@@ -457,7 +457,7 @@ def test_a_merge_stands_alone_in_its_entry() -> None:
     assert [outcome.ref.position for outcome in outcomes if isinstance(outcome, Commit)] == [1, 2, 3]
     before = graph.history.revisions.snapshot(outcomes[0].ref)  # type: ignore[union-attr]
     entry = graph.branch("y", at=before)
-    assert [base.id for base in graph.history.lineage.merge_bases(entry, graph.head("x"))] != [tip.id]
+    assert [base.id for base, _ in graph.history.lineage.merge_bases(entry, graph.head("x"))] != [tip.id]
 
 
 # ---------------------------------------------------------------- prepared plans

@@ -23,7 +23,9 @@ from omnigraph.language.parameters import bind_parameters
 from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import Mode, Result, run_read, strategies
+from omnigraph.read.executor import paths, sources, walks
 from omnigraph.read.strategies import counting, grouping
+from omnigraph.read.strategies.arrays import ARRAYS
 from omnigraph.read.strategies.dense import DENSE
 from omnigraph.read.strategies.factored import FACTORED
 from omnigraph.read.strategies.scan import SCAN
@@ -93,8 +95,20 @@ def few(view: View, plan: ReadPlan, parameters: Mapping[str, object]) -> Result:
         return run_read(view, plan, parameters, now=NOW)
 
 
+def arrays(view: View, plan: ReadPlan, parameters: Mapping[str, object]) -> Result:
+    """Everything that the executor covers, as if every read had many rows: codes for values, many starts at once."""
+    with (
+        patch.object(strategies, "order", lambda: (ARRAYS, SCAN)),
+        patch.object(sources, "MIN_CODED", 1),
+        patch.object(walks, "FEW_SOURCES", 0),
+        patch.object(paths, "FEW_TARGETS", 0),
+    ):
+        return run_read(view, plan, parameters, now=NOW)
+
+
 engines: dict[str, Engine] = {mode: local(mode) for mode in ("auto", "scan", "index", "csr")}  # type: ignore[arg-type]  # the names are modes
 engines["few"] = few
+engines["arrays"] = arrays
 
 
 def plan_of(view: View, case: Case) -> tuple[ReadPlan, dict[str, object]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,31 @@ from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import Result, run_read
 from omnigraph.views import View
 
+ODD = {
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "true",
+    "spark.sql.session.timeZone": "America/New_York",
+    "spark.sql.timestampType": "TIMESTAMP_NTZ",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.parser.escapedStringLiterals": "true",
+    "spark.sql.legacy.timeParserPolicy": "LEGACY",
+    "spark.sql.legacy.sizeOfNull": "true",
+    "spark.sql.legacy.nullInEmptyListBehavior": "true",
+}
+"""Settings of a user's session that would change what a query means."""
 FILES = files()
 EVERY = 5
 """One case in so many is run each time."""
+
+
+@pytest.fixture(scope="module")
+def odd(spark: Any) -> Iterator[Any]:
+    """The session of a user with odd settings. Queries leave it as it is."""
+    session = spark.newSession()
+    for name, setting in ODD.items():
+        session.conf.set(name, setting)
+    yield session
+    assert {name: session.conf.get(name) for name in ODD} == ODD
 
 
 def _check(file: LogicFile, spark: Any, folder: Any, every: int, first: int) -> int:
@@ -46,19 +68,19 @@ def _check(file: LogicFile, spark: Any, folder: Any, every: int, first: int) -> 
 
 @pytest.mark.spark
 @pytest.mark.parametrize(("number", "file"), list(enumerate(FILES)), ids=[file.path.stem for file in FILES])
-def test_a_sample_of_cases(number: int, file: LogicFile, spark: Any, tmp_path: Any) -> None:
-    assert _check(file, spark, tmp_path, EVERY, number % min(EVERY, len(file.cases))) > 0
+def test_a_sample_of_cases(number: int, file: LogicFile, odd: Any, tmp_path: Any) -> None:
+    assert _check(file, odd, tmp_path, EVERY, number % min(EVERY, len(file.cases))) > 0
 
 
 @pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.parametrize("file", FILES, ids=[file.path.stem for file in FILES])
-def test_every_case(file: LogicFile, spark: Any, tmp_path: Any) -> None:
-    assert _check(file, spark, tmp_path, 1, 0) == len(file.cases)
+def test_every_case(file: LogicFile, odd: Any, tmp_path: Any) -> None:
+    assert _check(file, odd, tmp_path, 1, 0) == len(file.cases)
 
 
 @pytest.mark.spark
-def test_whole_numbers_are_exact_or_refused_as_in_process(spark: Any, tmp_path: Any) -> None:
+def test_whole_numbers_are_exact_or_refused_as_in_process(odd: Any, tmp_path: Any) -> None:
     schema = "node A { name: String @key  i32: I32  i64: I64  u64: U64 }"
     numbers = [(2**31 - 1, 2**62, 2**63), (2**31 - 1, 2**62 - 1, 2**63 - 1)]
     records = [
@@ -71,7 +93,7 @@ def test_whole_numbers_are_exact_or_refused_as_in_process(spark: Any, tmp_path: 
     def on_both(text: str) -> tuple[pa.Table, pa.Table]:
         plan = compile_query(f"query q() {{ {text} }}", view.catalog)
         assert isinstance(plan, ReadPlan)
-        return run_read(view, plan, {}).to_arrow(), run_read_on_spark(view, plan, {}, spark).to_arrow()
+        return run_read(view, plan, {}).to_arrow(), run_read_on_spark(view, plan, {}, odd).to_arrow()
 
     sums = "sum($a.i32) as i32, sum($a.i64) as i64, sum($a.u64) as u64"
     here, there = on_both(f"match {{ $a: A }} return {{ {sums} }}")
@@ -80,10 +102,10 @@ def test_whole_numbers_are_exact_or_refused_as_in_process(spark: Any, tmp_path: 
     for text in OVERFLOWS:
         plan = compile_query(f"query q() {{ {text} }}", view.catalog)
         assert isinstance(plan, ReadPlan)
-        for run in (lambda plan: run_read(view, plan, {}), lambda plan: run_read_on_spark(view, plan, {}, spark)):
+        for run in (lambda plan: run_read(view, plan, {}), lambda plan: run_read_on_spark(view, plan, {}, odd)):
             with pytest.raises(ArithmeticOverflow):
                 run(plan)
-    assert spark.conf.get("spark.sql.constraintPropagation.enabled") == "true"
+    assert odd.conf.get("spark.sql.constraintPropagation.enabled") == "true"
 
 
 @pytest.mark.spark

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from maintenance.aging import age
+from read.graphs import query
 
 import omnigraph as og
+from omnigraph.maintenance import adjacency, optimize
 from omnigraph.maintenance.adjacency import refresh_adjacency
-from omnigraph.tables.adjacency import index
+from omnigraph.read.inputs.adjacency import Compact
+from omnigraph.tables.adjacency import building, index
+from omnigraph.tables.adjacency.edges import JoinedEdges
+from omnigraph.wire.writes import load_json
+from omnigraph.workers import InProcess
 
 SCHEMA = """
 node Person { name: String @key  age: I32? }
@@ -114,12 +121,88 @@ def test_new_ids_come_with_new_edges(tmp_path: Path, monkeypatch: pytest.MonkeyP
     graph = og.init(tmp_path / "graph", SCHEMA, durability="process")
     graph.load({"Person": people(0, 200)}, mode="append", engine="local")
     repository = graph._repository
-    kinds = [key.split("/")[0] for key in refresh_adjacency(repository, repository.head()[1], min_rows=1)]
+    kinds = [key.split("/")[0] for key in refresh_adjacency(repository, repository.head()[1], min_rows=1).written]
     assert kinds == ["nodes"]
     with graph.transaction() as tx:
         tx.insert("Person", name="late")
         tx.insert("Knows", from_="late", to="p000001")
         tx.insert("Knows", from_="p000002", to="p000001")
-    kinds = [key.split("/")[0] for key in refresh_adjacency(repository, repository.head()[1], min_rows=1)]
+    kinds = [key.split("/")[0] for key in refresh_adjacency(repository, repository.head()[1], min_rows=1).written]
     assert kinds == ["nodes", "edges"]
     assert fresh(tmp_path / "graph") == graph.query(MOST).rows == [{"name": "p000001", "n": 2}]
+
+
+@pytest.mark.usefixtures("stores_every_commit")
+def test_many_edges_are_stored_in_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each by a task of its own, which numbers no more edges than a task may."""
+    monkeypatch.setattr(index, "MIN_ROWS", 0)
+    monkeypatch.setattr(building, "PART_EDGES", 50)
+    graph = og.init(tmp_path / "graph", SCHEMA, durability="process")
+    graph.load({"Person": people(0, 160), "Knows": knows(0, 40)}, mode="append", engine="local")
+    for first in (40, 80, 120):
+        graph.load({"Knows": knows(first, 40)}, mode="append", engine="local")
+    graph.mutate('query d() { delete Knows where from = "p000050" }')
+    repository, workers = graph._repository, CountingWorkers()
+    written = refresh_adjacency(repository, repository.head()[1], min_rows=1, workers=workers)
+    assert (written.left_out, workers.tasks) == ({}, [("IdsTask", 1), ("EdgesTask", 4)])
+    files = [Path(key).name.split(".") for key in written.written if key.startswith("edges/")]
+    assert [part for _, part, _ in files] == ["0of4", "1of4", "2of4", "3of4"]
+    assert refresh_adjacency(repository, repository.head()[1], min_rows=1) == building.StoredAdjacency()
+    asked = "query q() { match { $p: Person  $p knows $q } return { $p.name as p, $q.name as q } order { p, q } }"
+    opened = og.open(tmp_path / "graph")
+    view = opened._repository.head()[1]
+    table, compact = view.table("edge:Knows"), Compact(view)
+    nodes = compact.nodes("Person")
+    base = opened._repository.tables.adjacency.edges(table, nodes, nodes, None).base
+    assert isinstance(base, JoinedEdges)
+    assert [len(part.header.covers) for part in base.parts] == [1, 1, 1, 1]
+    assert query(view, asked, mode="csr").to_json() == query(view, asked, mode="scan").to_json()
+    age(tmp_path / "graph")
+    graph.cleanup()
+    assert len(stored(tmp_path / "graph")) == 5, "cleanup keeps all files of a segment that is needed"
+    next((tmp_path / "graph").rglob("*.1of4.adj")).unlink()
+    again = og.open(tmp_path / "graph")._repository
+    assert not list(again.tables.adjacency.segment_groups(again.head()[1].table("edge:Knows"), "edges"))
+    assert [Path(key).name.split(".")[1] for key in refresh_adjacency(again, again.head()[1], min_rows=1).written] == [
+        "0of4",
+        "1of4",
+        "2of4",
+        "3of4",
+    ]
+
+
+class CountingWorkers(InProcess):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tasks: list[tuple[str, int]] = []
+
+    def map(self, stage: str, function: Any, tasks: Any) -> list[Any]:
+        self.tasks.append((type(tasks[0]).__name__, len(tasks)))
+        return super().map(stage, function, tasks)
+
+
+class FailingWorkers(InProcess):
+    def map(self, stage: str, function: Any, tasks: Any) -> list[Any]:
+        raise og.errors.PipelineFailed("a worker was killed")
+
+
+def test_adjacency_that_was_left_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = og.init(tmp_path / "graph", SCHEMA, durability="process")
+    real = adjacency.refresh_adjacency
+    monkeypatch.setattr(adjacency, "refresh_adjacency", lambda *args, **_: real(*args, workers=FailingWorkers()))
+    monkeypatch.setattr(optimize, "refresh_adjacency", lambda *args, **_: real(*args, workers=FailingWorkers()))
+    rows = {"Person": people(0, PEOPLE), "Knows": knows(0, PEOPLE)}
+    receipt = graph.load(rows, mode="append", engine="local")
+    assert receipt.without_adjacency == {"edge:Knows": "a worker was killed"}
+    assert load_json("", receipt)["edges"][0]["without_adjacency"] == "a worker was killed"
+    state = next(index for index in graph.indexes() if index.kind == "ADJACENCY")
+    assert (state.table_key, state.covered_rows, state.pending_rows) == ("edge:Knows", 0, PEOPLE)
+    assert "not stored" in str(state.reason)
+    assert "summed, not stored" in str(graph.explain(MOST))
+    knows_report = next(each for each in graph.optimize().tables if each.table_key == "edge:Knows")
+    assert [(each.kind, each.reason) for each in knows_report.after.pending] == [("ADJACENCY", "a worker was killed")]
+    monkeypatch.undo()
+    graph.optimize()
+    state = next(index for index in graph.indexes() if index.kind == "ADJACENCY")
+    assert (state.covered_rows, state.pending_rows, state.reason) == (PEOPLE, 0, None)
+    assert "not stored" not in str(graph.explain(MOST))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,14 @@ from write.graphs import SCHEMA, content, fill
 
 import omnigraph as og
 from omnigraph.errors import BranchNotFound, Damaged, HistoryGap, StagedTooLongAgo, UsageError
+from omnigraph.history.branches import Branches
 from omnigraph.history.chain import key_of
+from omnigraph.history.encoding import encode_entry
 from omnigraph.history.leases import Leases
 from omnigraph.history.retention import Retention
 from omnigraph.history.revisions import Revisions
+from omnigraph.maintenance import retained
+from omnigraph.storage.local import LocalStore
 from omnigraph.testing.failpoints import Failpoint, FailpointReached, arm, disarm_all, raising
 
 
@@ -77,6 +82,20 @@ def test_a_dry_run_says_what_would_go_and_changes_nothing(graph: og.Graph, folde
     assert len(before - files_of(folder)) == done.files
 
 
+def test_reports_write_nothing(graph: og.Graph, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even an object that is deleted again: the folder may be read-only."""
+    age(folder)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("something was written")
+
+    for write in ("put", "create", "fill", "delete", "delete_many"):
+        monkeypatch.setattr(LocalStore, write, refuse)
+    assert graph.cleanup(keep=2, dry_run=True).removed["commits"].files == 9
+    assert graph.cleanup(older_than=0, dry_run=True).files > 0
+    assert graph.storage().types
+
+
 @pytest.mark.usefixtures("stores_every_commit")
 def test_without_a_policy_only_garbage_goes(graph: og.Graph, folder: Path) -> None:
     graph.branches.create("dropped", "main~2")
@@ -120,6 +139,33 @@ def test_the_base_of_any_two_branches_is_kept(graph: og.Graph, folder: Path) -> 
     assert og.open(folder).branches.merge("two", into="one").commit is not None
 
 
+def test_branches_whose_base_an_old_cleanup_removed_have_a_way_out(
+    graph: og.Graph, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph.branches.create("side")
+    for number, branch in enumerate(("main", "side", "main", "side")):
+        person(graph, f"first {number}", branch)
+        graph.branches.merge("side" if branch == "main" else "main", into=branch)
+    for branch in ("main", "side"):
+        person(graph, f"then {branch}", branch)
+    with monkeypatch.context() as patch:
+        patch.setattr(retained, "merge_bases", lambda *_: ())  # as cleanup was once
+        age(folder)
+        graph.cleanup(keep=1)
+    graph = og.open(folder)
+    for source, target in (("side", "main"), ("main", "side")):
+        with pytest.raises(HistoryGap, match="it is not known which of them changed what") as caught:
+            graph.branches.merge(source, into=target)
+        assert f"'branch create NEW --from {target}', 'branch reset NEW {source}'" in str(caught.value.hint)
+    graph.branches.create("new", "main")
+    graph.reset("new", "side")
+    changes = {(change.op, change.id) for change in graph.diff("main", "new")}
+    assert changes == {("delete", "then main"), ("insert", "then side"), ("insert", "first 3")}
+    person(graph, "then main", "new")
+    assert graph.branches.merge("new").commit is not None
+    assert {"then main", "then side"} <= content(graph)["node:Person"].keys()
+
+
 def test_only_the_named_branches_are_shortened(graph: og.Graph, folder: Path) -> None:
     graph.branches.create("side")
     for number in range(3):
@@ -139,6 +185,40 @@ def test_what_is_younger_than_the_policy_or_an_hour_stays(graph: og.Graph, folde
     age(folder)
     assert graph.cleanup(older_than="4h").removed.keys().isdisjoint({"commits", "versions"})
     assert graph.cleanup(older_than="2h").removed["commits"].files == 10
+
+
+def clean_up_with_fences(graph: og.Graph, folder: Path, **policy: Any) -> None:
+    """A cleanup hours later, with garbage to remove: that adds a fence to every branch."""
+    garbage = folder / "history" / f"{'0' * 26}.json"
+    garbage.parent.mkdir(exist_ok=True)
+    garbage.write_bytes(b"")
+    age(folder)
+    assert graph.cleanup(**policy).removed["log"].files == 1
+
+
+def test_a_fence_does_not_supersede_the_commit_below_it(graph: og.Graph, folder: Path) -> None:
+    """Cleanups put fences on the head, hours later comes the next commit, and the former head stays for an hour from then on."""
+    graph.branches.create("side")
+    cursors = {branch: graph.changes(branch).cursor for branch in ("main", "side")}
+    before = content(graph)
+    for _ in range(3):
+        clean_up_with_fences(graph, folder, keep=1)
+    graph.tags.create("head", "main")
+    graph.tags.delete("head")
+    for branch in cursors:
+        person(graph, f"next on {branch}", branch)
+    graph.cleanup(keep=1)
+    for branch, cursor in cursors.items():
+        assert content(graph, f"{branch}~1") == before
+        assert len(graph.commit_changes(branch).changes) == 1
+        assert len(graph.changes(branch, since=cursor).blocks) == 1
+        assert graph.revert(branch, branch=branch).commit is not None
+    assert graph.verify(all=True).findings == ()
+    age(folder)
+    assert graph.cleanup(keep=1).removed["commits"].files > 0
+    assert graph.cleanup(keep=1).waiting.files == 0
+    with pytest.raises(HistoryGap):
+        graph.changes("main", since=cursors["main"])
 
 
 def test_files_that_omnigraph_did_not_make_are_left_alone(graph: og.Graph, folder: Path) -> None:
@@ -284,6 +364,7 @@ def test_a_load_of_twelve_hours_is_not_swept(graph: og.Graph, folder: Path, monk
     assert graph.verify(all=True, deep=True).findings == ()
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_a_load_that_was_stopped_without_a_lease_refuses(graph: og.Graph, folder: Path) -> None:
     data = folder.parent / "people.jsonl"
     data.write_text('{"type": "Person", "data": {"name": "loaded"}}\n')
@@ -326,6 +407,7 @@ def test_a_lease_is_written_only_by_long_work_and_removed_at_its_end(
     assert not (folder / "leases").exists()
 
 
+@pytest.mark.usefixtures("stores_every_commit")
 def test_a_prepared_load_keeps_what_it_staged_until_it_is_too_old(graph: og.Graph, folder: Path) -> None:
     data = folder.parent / "people.jsonl"
     data.write_text('{"type": "Person", "data": {"name": "loaded"}}\n')
@@ -377,6 +459,46 @@ def test_a_type_that_has_no_rows_yet_keeps_its_empty_table(graph: og.Graph, fold
     fresh.cleanup(older_than=0)
     person(fresh, "first")
     assert list(content(fresh)["node:Person"]) == ["first"]
+
+
+@pytest.mark.usefixtures("stores_every_commit")
+@pytest.mark.parametrize("back", [1, 4])
+def test_an_entry_of_a_writer_that_came_too_late_and_died_is_not_damage(
+    graph: og.Graph, folder: Path, back: int
+) -> None:
+    """It was created at a position that a cleanup had removed, its files are gone, and nobody deleted it again."""
+    history = graph._repository.history
+    entry = history.chain.read("main", history.chain.head("main").position - back)
+    late, (step,) = history.new_id(), entry.steps
+    commit = replace(step.commit, ref=replace(step.commit.ref, id=late))
+    age(folder)
+    graph.cleanup(keep=1)
+    file = folder / key_of("main", entry.position)
+    file.write_bytes(encode_entry(replace(entry, id=late, steps=(replace(step, commit=commit),))))
+    assert graph.verify(all=True).findings == ()
+    report = graph.cleanup(older_than="7d")
+    assert (report.files, report.waiting.files) == (0, 1)
+    age(folder)
+    assert graph.cleanup(older_than="7d").removed["commits"].files == 1
+    assert not file.exists()
+    assert graph.verify(all=True, deep=True).findings == ()
+
+
+def test_a_branch_that_is_deleted_during_a_cleanup_does_not_stop_it(
+    graph: og.Graph, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph.branches.create("brief")
+    listed = Branches.list
+
+    def list_then_delete(self: Branches) -> Any:
+        monkeypatch.undo()
+        heads = listed(self)
+        og.open(folder).branches.delete("brief", force=True)
+        return heads
+
+    monkeypatch.setattr(Branches, "list", list_then_delete)
+    graph.cleanup(older_than=0)
+    assert not graph.branches.exists("brief")
 
 
 # ---------------------------------------------------------------- erasure

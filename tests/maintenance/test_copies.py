@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from azure_server import AzureServer
 from children import run_killed
+from maintenance.aging import age
 from s3_server import S3Server
 
 import omnigraph as og
 from omnigraph import CopyReport
 from omnigraph.errors import AlreadyExists, HistoryGap, NotFastForward, UsageError
-from omnigraph.history import new_ulid
+from omnigraph.history import Entry, new_ulid
+from omnigraph.maintenance import cloning
 from omnigraph.pipeline import progress
 from omnigraph.pipeline.progress import Status
 from omnigraph.storage import copying, open_store
@@ -494,3 +496,78 @@ def test_tags_that_name_something_else_there_stay(origin: og.Graph) -> None:
     copy.tags.create("mark")
     assert copy.push(origin.uri).tags == ()
     assert origin.commit("mark") == origin.commit("main~2")
+
+
+@pytest.mark.parametrize("when", ["before the copy is looked at", "after the files are copied"])
+def test_commits_that_another_process_has_pushed_with_newer_ones_are_there(
+    origin: og.Graph, tmp_path: Path, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    og.clone(origin.uri, tmp_path / "copy", durability="process")
+    copy = og.open(tmp_path / "copy", durability="process")
+    add(origin, "pushed by both")
+
+    def other_process() -> None:
+        failpoints.disarm_all()
+        monkeypatch.undo()
+        other = og.open(origin.uri)
+        add(other, "newer")
+        other.push(copy.uri)
+
+    if when == "after the files are copied":
+        arm(Failpoint.PUSH_AFTER_COPY, other_process)
+    else:
+        chain = origin._repository.history.chain
+        head = chain.head
+
+        def head_then_other(branch: str) -> Entry:
+            entry = head(branch)
+            other_process()
+            return entry
+
+        monkeypatch.setattr(chain, "head", head_then_other)
+    origin.push(copy.uri)
+    assert_same(og.open(origin.uri), og.open(copy.uri))
+    assert_whole(copy)
+
+
+def test_a_copy_that_is_behind_a_cleanup_says_how_to_go_on(origin: og.Graph, tmp_path: Path) -> None:
+    og.clone(origin.uri, tmp_path / "copy", durability="process")
+    copy = og.open(tmp_path / "copy", durability="process")
+    for number in range(4):
+        add(origin, f"later {number}")
+    age(Path(origin.uri))
+    origin.cleanup(keep=1)
+    for attempt in (lambda: copy.pull(origin.uri), lambda: origin.push(copy.uri)):
+        with pytest.raises(HistoryGap, match="is behind a cleanup") as caught:
+            attempt()
+        assert f"omnigraph clone {origin.uri} NEW" in str(caught.value.hint)
+    copy.branches.create("own")
+    add(copy, "own", branch="own")
+    add(copy, "diverged")
+    for push in (lambda: copy.push(origin.uri, "own"), lambda: copy.push(origin.uri, to="diverged")):
+        with pytest.raises(HistoryGap, match=r"which a cleanup of .* has removed") as caught:
+            push()
+        assert f"omnigraph clone {origin.uri} NEW" in str(caught.value.hint)
+        assert [change.op for change in copy.diff(str(caught.value.commit_id), "own")] == ["insert"]
+    og.clone(origin.uri, tmp_path / "new", durability="process")
+    assert_same(og.open(tmp_path / "new"), origin)
+
+
+@pytest.mark.usefixtures("stores_every_commit")
+def test_a_clone_beside_a_cleanup_is_told_of_it_and_not_of_damage(
+    origin: og.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose = cloning._choose
+
+    def choose_then_clean_up(*arguments: Any) -> Any:
+        chosen = choose(*arguments)
+        age(Path(origin.uri))
+        origin.cleanup(keep=1)
+        return chosen
+
+    monkeypatch.setattr(cloning, "_choose", choose_then_clean_up)
+    with pytest.raises(HistoryGap, match="while it was copied"):
+        og.clone(origin.uri, tmp_path / "copy")
+    monkeypatch.undo()
+    og.clone(origin.uri, tmp_path / "copy")
+    assert_same(og.open(tmp_path / "copy"), origin)

@@ -72,8 +72,28 @@ def test_an_update_on_both_branches_shows_what_differs(graph: og.Graph) -> None:
         {"name": "tags", "base": ["x"], "ours": [], "theirs": ["x"]},
         {"name": "age", "base": 1, "ours": 3, "theirs": 2},
     ]
-    assert "--strategy ours keeps what 'main' has, --strategy theirs takes what 'work' has" in hint
-    assert "--by property" not in hint
+    assert "--by property keeps what only one branch changed, also with a strategy" in hint
+    assert (conflict.discarded_by("ours"), conflict.discarded_by("theirs")) == (("born",), ("tags",))
+    assert conflict.to_json()["discarded_by"] == {"ours": ["born"], "theirs": ["tags"]}
+    ours = "--strategy ours keeps what 'main' has and discards what only 'work' changed (Person 'a' born)"
+    theirs = "--strategy theirs takes what 'work' has and discards what only 'main' changed (Person 'a' tags)"
+    assert f"{ours}, {theirs}" in hint
+
+
+def test_a_merge_by_property_shows_only_what_both_changed_and_loses_nothing_else(graph: og.Graph) -> None:
+    edit(
+        graph,
+        work=lambda tx: tx.update("Person", "a", age=2, born="2001-01-01"),
+        main=lambda tx: tx.update("Person", "a", age=3, tags=[]),
+    )
+    conflict, hint = conflict_of(graph, by="property")
+    assert values(conflict) == {"age": (1, 3, 2)}
+    assert conflict.message.endswith("(age)")
+    assert "discards" not in hint
+    graph.branches.merge("work", by="property", strategy="theirs")
+    entity = graph.entity("Person", "a")
+    assert entity is not None
+    assert (entity["age"], str(entity["born"]), entity["tags"]) == (2, "2001-01-01", [])
 
 
 def test_changes_of_different_properties_hint_at_a_merge_by_property(graph: og.Graph) -> None:

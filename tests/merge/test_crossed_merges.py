@@ -22,7 +22,7 @@ COLUMNS = dict(zip(BRANCHES, "abcd", strict=True))
 SHARED = ("s1", "s2")
 ROUNDS = {"row": 4, "property": 3}
 MERGES = 4
-HISTORIES = 30
+HISTORIES = 14
 """Of each kind, always the same. When only the newest of several merge bases is looked at, more than a third of them conflict."""
 
 SCHEMA = """

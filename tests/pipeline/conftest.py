@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import omnigraph as og
+from omnigraph.pipeline.load.job import LoadJob
 
 SCHEMA = """
 node Person {
@@ -47,6 +48,12 @@ def engine(request: pytest.FixtureRequest) -> dict[str, Any]:
 @pytest.fixture
 def graph(tmp_path: Path) -> og.Graph:
     return og.init(tmp_path / "graph", schema=SCHEMA, durability="process")
+
+
+@pytest.fixture
+def staged_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loads of a few rows are staged and prepared like those of many."""
+    monkeypatch.setattr(LoadJob, "_max_held_rows", 0)
 
 
 Write = Callable[..., str]

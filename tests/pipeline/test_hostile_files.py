@@ -139,7 +139,7 @@ UNREADABLE = [
                "unknown columns 'Ada', '36' and missing column 'name' for Person", PERSON),
     Unreadable("Person.csv", b"name,,age\nAda,,1\n", 1, "unknown column one without a name for Person", PERSON),
     Unreadable("Person.csv", b"name, age\nAda,1\n", 1, "unknown column ' age' for Person", PERSON),
-    Unreadable("Person.csv", b"NAME\nAda\n", 1, "unknown column 'NAME' and missing column 'name' for Person", PERSON),
+    Unreadable("Person.csv", b"NAME\nAda\n", 1, "unknown column 'NAME' and missing column 'name' for Person", f"{PERSON}; upper and lower case differ"),
     Unreadable("Person.csv", b"age\n1\n", 1, "missing column 'name' for Person", PERSON),
     Unreadable("Person.csv", b"age\n", 1, "missing column 'name' for Person", PERSON),
     Unreadable("Person.csv", b"name,age,name\nAda,1,Bo\n", 1, "column 'name' appears twice", None),

@@ -21,6 +21,7 @@ import omnigraph as og
 from omnigraph.errors import AlreadyExists, RejectedRecords, UnreadableInput, UsageError
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.schema.compiler import compile_schema
+from omnigraph.records.documents import cell_of
 
 
 def catalog_of(inferred: og.InferredSchema) -> Catalog:
@@ -122,6 +123,112 @@ def test_values_are_read_as_people_write_them(tmp_path: Path) -> None:
         assert [each.isoformat() if isinstance(each, dt.date) else each for each in held] == values, cells
 
 
+@pytest.mark.parametrize(
+    ("column", "type", "reason"),
+    [
+        (["Nan", *(f"c{place}" for place in range(59))], "String", "60 different in 60 values"),
+        (["Nan", "Phrae", "Phayao"] * 20, "enum(Nan, Phayao, Phrae)", "3 different words"),
+        (["N/A", "open", "closed"] * 20, "String", "text, 3 different in 60 values"),
+        (
+            ["NaN", "n/a", "n/a", *map(str, range(57))],
+            "I64?",
+            '1 of 60 are "NaN", 2 are "n/a", which are taken for null',
+        ),
+        (["none", *["2026-01-02"] * 59], "Date?", '1 of 60 are "none", which is taken for null'),
+        (["none", "Null", "-", "?"] * 15, "String", "text, 4 different in 60 values"),
+    ],
+)
+def test_only_an_empty_cell_of_a_text_is_null(column: list[str], type: str, reason: str, tmp_path: Path) -> None:
+    inferred = infer_text(tmp_path, "row,x\n" + "".join(f"r{row},{cell}\n" for row, cell in enumerate(column)))
+    assert types_of(catalog_of(inferred), "node:Thing")["x"] == type
+    assert reason in inferred.schema
+    graph, _ = loaded(inferred, tmp_path / "g")
+    kept = graph.query("query q() { match { $t: Thing  $t.x is not null } return { count($t) as n } }").rows[0]["n"]
+    assert kept == sum(1 for cell in column if type in ("String", "enum(Nan, Phayao, Phrae)") or cell[0].isdigit())
+
+
+def test_a_word_that_is_said_to_mean_null_does_everywhere(tmp_path: Path) -> None:
+    write(tmp_path / "ports.csv", "code\nA\nB\n")
+    write(tmp_path / "calls.csv", "id,port,ship\n1,A,unknown\n2,unknown,Ada\n3,B,Bo\n")
+    inferred = og.infer_schema(tmp_path, null=["unknown"])
+    assert '1 of 3 are "unknown", which is taken for null, as asked for with --null' in inferred.schema
+    graph, receipt = loaded(inferred, tmp_path / "g")
+    assert receipt.loaded == {"node:Call": 3, "node:Port": 2, "edge:CallPort": 2}
+    assert (graph.entity("Call", "1") or {})["ship"] is None
+
+
+def test_a_city_that_no_table_has_is_not_taken_for_no_reference(tmp_path: Path) -> None:
+    write(tmp_path / "cities.csv", "city\nPhrae\nPhayao\n")
+    write(tmp_path / "people.csv", "id,city\n1,Phrae\n2,Nan\n3,Phayao\n")
+    graph, _ = loaded(og.infer_schema(tmp_path), tmp_path / "g")
+    assert (graph.entity("Person", "2") or {})["city"] == "Nan"
+
+
+KEYED: dict[str, tuple[dict[str, Any], str, tuple[str, object]]] = {
+    "same": (
+        {str(n): {"geonameid": n, "name": "Nan", "names": ["Nan"]} for n in range(60)},
+        "geonameid",
+        ("name", "Nan"),
+    ),
+    "other": ({f"k/{n}": {"name": f"c{n % 7}", "at": {"lat": n / 2}} for n in range(4)}, "key", ("at_lat", 0.0)),
+    "unlike": ({f"k{n}": {f"m{n}": n} for n in range(60)}, "key", ("m0", 0)),
+    "days": ({f"2026-01-{n:02}": {"n": n} for n in range(1, 20)}, "key", ("n", 1)),
+    "plain": ({f"k{n}": f"v{n}" for n in range(300)}, "key", ("value", "v0")),
+}
+
+
+@pytest.mark.parametrize("kind", KEYED)
+def test_an_object_keyed_by_id_is_a_table(kind: str, tmp_path: Path) -> None:
+    document, key, (property, value) = KEYED[kind]
+    inferred = infer_text(tmp_path, json.dumps(document), "cities.json")
+    assert catalog_of(inferred).nodes["City"].key == (key,)
+    graph, receipt = loaded(inferred, tmp_path / "g")
+    assert receipt.loaded == {"node:City": len(document)}
+    first = next(iter(document))
+    entity = graph.entity("City", first) or {}
+    assert (str(entity[key]), entity[property]) == (first, value)
+
+
+def test_objects_keyed_by_id_inside_of_documents(tmp_path: Path) -> None:
+    packages = [
+        {"name": f"p{n}", "files": {f"f{n}-{place}": {"size": place} for place in range(3)}, "urls": {"home": {"u": 1}}}
+        for n in range(20)
+    ]
+    inferred = infer_text(
+        tmp_path, json.dumps({"packages": packages, "by": {"a": {"x": 1}, "b": {"x": 2}, "c": {"x": 3}}}), "w.json"
+    )
+    _, receipt = loaded(inferred, tmp_path / "g")
+    assert receipt.loaded == {"node:By": 3, "node:File": 60, "node:Package": 20, "edge:PackageFile": 60}
+    assert "home" not in catalog_of(inferred).nodes  # One name in every record is a role, not a key.
+
+
+def test_what_is_built_of_an_object_is_bounded_and_linear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work = []
+    for rows in (2_000, 8_000):
+        calls = Counted()
+        monkeypatch.setattr("omnigraph.records.documents.cell_of", calls)
+        infer_text(
+            tmp_path, json.dumps({str(n): {"id": n, "name": f"c{n}", "at": {"x": 1}} for n in range(rows)}), "c.json"
+        )
+        work.append(calls.count)
+    assert work[1] <= 4.1 * work[0]
+    with pytest.raises(UsageError, match="more than 2,000 different members of one kind of object"):
+        infer_text(tmp_path, json.dumps([{f"m{n}": [n] for n in range(3_000)}]), "wide.json")
+    with pytest.raises(UsageError, match="more than 200 kinds of objects"):
+        infer_text(tmp_path, json.dumps([{f"m{n}": [{f"x{n}": 1}] for n in range(300)}]), "types.json")
+
+
+class Counted:
+    """`cell_of`, and how often it was called."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, value: object) -> str | None:
+        self.count += 1
+        return cell_of(value)
+
+
 def test_lists_inside_of_objects_are_found(tmp_path: Path) -> None:
     pages = [
         {"page": n, "data": {"at": "x", "items": [{"sku": f"{n}-{each}", "n": each} for each in range(n)]}}
@@ -161,7 +268,7 @@ def test_a_reference_may_be_missing_in_words(tmp_path: Path) -> None:
     write(tmp_path / "ports.csv", "code\nA\nB\n")
     write(tmp_path / "calls.csv", "id,port\n1,A\n2,N/A\n3,B\n")
     inferred = og.infer_schema(tmp_path)
-    assert "'N/A' means none" in inferred.schema
+    assert "'N/A' means none (1 of 3)" in inferred.schema
     assert loaded(inferred, tmp_path / "g")[1].loaded == {"node:Call": 3, "node:Port": 2, "edge:CallPort": 2}
 
 
@@ -232,6 +339,38 @@ def test_keys_beyond_the_sample_do_not_cost_an_edge(tmp_path: Path) -> None:
     assert set(catalog_of(inferred).edges) == {"CallPort"}
     assert "'port': 1 of 2 different values are keys of the 2 sampled rows of Port" in inferred.schema
     assert loaded(inferred, tmp_path / "g")[1].loaded == {"node:Call": 3, "node:Port": 4, "edge:CallPort": 2}
+
+
+def test_choices_instead_of_guesses(tmp_path: Path) -> None:
+    write(tmp_path / "ports.csv", "code,land\nA,x\nB,y\nC,x\n")
+    write(tmp_path / "lanes.csv", "port,to_port,tag\nA,B,fast\nB,Z,slow\nC,C,fast\n")
+
+    def edges(**options: Any) -> dict[str, tuple[str, str]]:
+        inferred = og.infer_schema(tmp_path, **options)
+        loads = og.init(tmp_path / "g", inferred.schema, durability="process").load(
+            list(inferred.files), mode="append", map=inferred.map, engine="local", missing="skip"
+        )
+        shutil.rmtree(tmp_path / "g")
+        assert loads.total_entities
+        return {name: (edge.source, edge.target) for name, edge in catalog_of(inferred).edges.items()}
+
+    assert (
+        "'to_port': text, 3 different in 3 values; 66.7% of 3 values are keys of Port, not 'Z' (--choose Lane.to_port=Port, or "
+        in (og.infer_schema(tmp_path).schema)
+    )
+    assert edges() == {"LanePort": ("Lane", "Port")}
+    assert edges(missing="skip") == {"Lane": ("Port", "Port")}
+    assert edges(missing="skip", choose={"Lane": "node"}) == {
+        "LanePort": ("Lane", "Port"),
+        "LaneToPort": ("Lane", "Port"),
+    }
+    assert edges(choose={"Lane.port": "property"}) == {}
+    assert edges(choose={"Lane.to_port": "Port", "Lane": "edge"}) == {"Lane": ("Port", "Port")}
+    assert edges(choose={"Lane.tag": "node", "Lane.to_port": "property"}) == {"Lane": ("Port", "Tag")}
+    assert edges(choose={"Port.land": "node", "Lane.port": "property"}) == {"PortLand": ("Port", "Land")}
+    for choose in ({"Ship": "node"}, {"Lane.x": "Port"}, {"Lane": "thing"}, {"Lane.port": "Ship"}, {"Port": "edge"}):
+        with pytest.raises(UsageError):
+            og.infer_schema(tmp_path, choose=choose)
 
 
 def test_a_value_of_no_key_leaves_a_property(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from omnigraph import errors, workers
 from omnigraph.pipeline.load import checks, inputs
 from omnigraph.testing.failpoints import Failpoint, arm, disarm_all, raising
 
+pytestmark = pytest.mark.usefixtures("staged_loads")
+
 
 @pytest.fixture(autouse=True)
 def _disarmed() -> Iterator[None]:

@@ -270,6 +270,7 @@ def test_wrong_calls_are_named(graph: og.Graph, write: Write, tmp_path: Path) ->
         assert caught.value.message == said
 
 
+@pytest.mark.usefixtures("staged_loads")
 def test_large_loads_build_their_indexes_in_the_same_commit(
     graph: og.Graph, monkeypatch: pytest.MonkeyPatch, write: Write
 ) -> None:

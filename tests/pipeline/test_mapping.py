@@ -145,7 +145,54 @@ def test_a_column_that_is_not_there_is_named(graph: og.Graph, tmp_path: Path) ->
     (tmp_path / "Port.csv").write_text("LOCODE\nA\n")
     with pytest.raises(UnreadableInput, match="no column 'UNLOCODE' for Port") as caught:
         load(graph, tmp_path / "Port.csv", sources("Port.csv", entry("Port", {"code": "UNLOCODE"})))
+    assert caught.value.hint == "did you mean 'LOCODE'?"
+    with pytest.raises(UnreadableInput) as caught:
+        load(graph, tmp_path / "Port.csv", sources("Port.csv", entry("Port", {"code": "harbour"})))
     assert caught.value.hint == "the columns are: LOCODE"
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.parametrize(
+    ("wrong", "message", "hint"),
+    [
+        (entry("Note", {"body": "body"}, at=["note[]"]), "no record has 'note'", "did you mean 'notes'?"),
+        (entry("Note", {"body": "body"}, at=["port.nots"]), "no record has 'nots'", "there are: code, tags"),
+        (entry("Note", {"body": "bdy"}, at=["notes[]"]), "no record has 'bdy'", "did you mean 'body'?"),
+        (entry("Voyage", {"number": "numbre"}), "no record has 'numbre'", "did you mean 'number'?"),
+        (entry("Note", {"body": "body"}, at=["notes[]"], where={"kin": ["x"]}), "no record has 'kin'", "there are: "),
+    ],
+)
+def test_an_entry_that_matches_nothing_is_refused(
+    wrong: dict[str, object], message: str, hint: str, dry_run: bool, graph: og.Graph, tmp_path: Path
+) -> None:
+    (tmp_path / "voyages.json").write_text(json.dumps(DOCUMENTS))
+    with pytest.raises(UnreadableInput, match=message) as caught:
+        load(graph, tmp_path / "voyages.json", sources("voyages.json", wrong), dry_run=dry_run)
+    assert str(caught.value.hint).startswith(hint)
+
+
+def test_lists_without_items_and_objects_that_are_null_match(graph: og.Graph, tmp_path: Path) -> None:
+    (tmp_path / "voyages.json").write_text('[{"number": 1, "port": null, "notes": []}]')
+    map = sources(
+        "voyages.json",
+        entry("Voyage", {"number": "number"}),
+        entry("Note", {"body": "body"}, at=["notes[]"]),
+        entry("Calls", {"from": "number", "to": "port.code"}, skip_empty=["to"]),
+    )
+    assert load(graph, tmp_path / "voyages.json", map).loaded == {"node:Voyage": 1}
+
+
+def test_lists_of_plain_values_are_read(graph: og.Graph, tmp_path: Path) -> None:
+    documents = [{"number": 1, "ports": ["A", 7, None]}, {"number": 2, "ports": []}]
+    (tmp_path / "voyages.json").write_text(json.dumps(documents))
+    map = sources(
+        "voyages.json",
+        entry("Voyage", {"number": "number"}),
+        entry("Port", {"code": "."}, at=["ports[]"]),
+        entry("Calls", {"from": "../number", "to": "."}, at=["ports[]"]),
+    )
+    assert load(graph, tmp_path / "voyages.json", map).loaded == {"node:Voyage": 2, "node:Port": 2, "edge:Calls": 2}
+    assert graph.entity("Port", "7") is not None
 
 
 def test_a_load_under_another_map_is_another_load(graph: og.Graph, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from omnigraph.pipeline.load import assembly
 from omnigraph.tables import digests
 
 
+@pytest.mark.usefixtures("staged_loads")
 def test_every_file_of_a_load_carries_its_digest(
     graph: og.Graph, write: Write, engine: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

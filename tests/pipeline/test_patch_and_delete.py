@@ -182,6 +182,8 @@ def test_what_a_patch_or_delete_refuses(filled: og.Graph, write: Write, engine: 
             filled.load(write("bad.jsonl", *records), mode="patch", **engine)
         id = records[0]["data"]["email"]
         assert (twice.value.message, twice.value.line) == (f"duplicate id '{id}' for Person in one batch", 2), name
+        advice = "keep one of the records, or load them one after the other: the last one stays"
+        assert twice.value.hint == advice, name
     (tmp_path / "Knows.csv").write_text("from,to,weight\na,b,1\n")
     with pytest.raises(errors.UnreadableInput, match="missing column 'id' for Knows"):
         filled.load(tmp_path / "Knows.csv", mode="patch", **engine)
@@ -233,10 +235,18 @@ BESIDE: dict[str, tuple[str, list[Any], str, str | None]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("few", [True, False], ids=["few rows", "staged as many rows are"])
 @pytest.mark.parametrize("case", BESIDE)
-def test_beside_another_writer(case: str, filled: og.Graph, write: Write, tmp_path: Path) -> None:
-    """A patch lands on rows as it read them, or not at all: nothing that another writer wrote is lost."""
+def test_beside_another_writer(
+    case: str, few: bool, filled: og.Graph, write: Write, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """A patch of many rows lands on rows as it read them, or not at all, and one of few rows on the newest ones: nothing that
+    another writer wrote is lost."""
     mode, records, mutation, refusal = BESIDE[case]
+    if few:
+        refusal = None
+    else:
+        request.getfixturevalue("staged_loads")
     filled.mutate(NEW.format("e"))
     other = og.open(filled.uri, durability="process")
     arm(Failpoint.LOAD_BEFORE_PUBLISH, lambda: other.mutate(mutation))
@@ -265,6 +275,7 @@ def test_beside_another_writer(case: str, filled: og.Graph, write: Write, tmp_pa
     ("since", "lands"), [(None, True), (NEW.format("z"), False), ('query q() { insert Note { text: "x" } }', True)]
 )
 @pytest.mark.parametrize("mode", ["patch", "delete"])
+@pytest.mark.usefixtures("staged_loads")
 def test_a_prepared_one_holds_for_the_state_of_its_tables(
     mode: str, since: str | None, lands: bool, filled: og.Graph, write: Write, tmp_path: Path
 ) -> None:

@@ -104,6 +104,7 @@ MOVES: dict[str, tuple[str, list[Any], list[str], int, str | None]] = {
 
 @pytest.mark.parametrize("many", [False, True], ids=["few rows", "staged as many rows are"])
 @pytest.mark.parametrize("move", MOVES)
+@pytest.mark.usefixtures("staged_loads")
 def test_only_what_others_touched_is_checked_again(
     move: str, many: bool, graph: og.Graph, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,8 +108,7 @@ def check(graph: og.Graph, case: Case, load: Callable[[], object]) -> None:
     if case.error is None:
         assert graph.recovery.resume(prepared.commit_id).id == prepared.commit_id
         assert graph.recovery.list() == []
-        with pytest.raises(errors.NotFound):
-            graph.recovery.resume(prepared.commit_id)
+        assert graph.recovery.resume(prepared.commit_id).id == prepared.commit_id
     if case.rows is None:
         assert not other.branches.exists("work")
     else:
@@ -186,3 +185,18 @@ def test_many_that_resume_at_once_publish_one_commit(graph: og.Graph, write: Wri
     assert prepared.commit_id in outcomes
     assert len(graph.commits("work")) == 2
     assert graph._repository.head("work")[1].rows("node:Person") == 1
+
+
+@pytest.mark.usefixtures("staged_loads")
+def test_resuming_twice_gives_the_same_commit(graph: og.Graph, write: Write) -> None:
+    arm(Failpoint.LOAD_BEFORE_PUBLISH, raising(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        graph.load(write("mine.jsonl", person("a")), mode="append", engine="local")
+    disarm_all()
+    (prepared,) = graph.recovery.list()
+    first = graph.recovery.resume(prepared.commit_id)
+    put(graph, "b", "main")
+    assert graph.recovery.resume(prepared.commit_id) == first
+    assert graph.recovery.list() == []
+    with pytest.raises(errors.NotFound, match="there is no prepared write"):
+        graph.recovery.resume("01ARZ3NDEKTSV4RRFFQ69G5FAV")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -106,6 +108,37 @@ def test_views_read_only_the_chosen_columns_and_rows(session: Any, people: og.Gr
     assert bytes_read(list(table.schema.names), "age = 3") < everything / 4
 
 
+def test_wrong_columns_are_refused_before_any_row_is_computed(session: Any, people: og.Graph) -> None:
+    from pyspark.errors import PySparkException
+
+    for column, refusal in (
+        ("1 AS nme", "unknown column 'nme' for Person"),
+        ("1 AS Age", "unknown column 'Age' for Person .*upper and lower case differ"),
+        ("INTERVAL '1' YEAR AS age", "'age' holds intervals of months"),
+        ("array(INTERVAL '1' YEAR) AS age", "'age' holds intervals of months"),
+    ):
+        frame = session.range(1).selectExpr("raise_error('computed') AS email", column)
+        with pytest.raises(og.errors.UnreadableInput) as refused:
+            people.load({"Person": frame}, mode="append")
+        assert re.search(refusal, f"{refused.value.message} {refused.value.hint}")
+        writer = frame.write.format("omnigraph").option("graph", people._repository.store.uri)
+        with pytest.raises(PySparkException, match=refusal):
+            writer.option("type", "Person").mode("append").save()
+        with pytest.raises(PySparkException, match=r"'nme'|'Age'|intervals of months|'type' nor a column"):
+            writer.option("type_column", "email").mode("append").save()
+
+
+def test_text_that_is_not_utf_8_is_rejected_with_its_row(session: Any, people: og.Graph, tmp_path: Path) -> None:
+    rows = session.sql(
+        "SELECT 'ok' AS email, array('t') AS tags UNION ALL SELECT 'bad', array(cast(X'ff61' AS STRING))"
+    )
+    receipt = people.load({"Person": rows}, mode="append", rejects=tmp_path / "rejects.jsonl")
+    assert (receipt.total.inserted, receipt.rejected) == (1, 1)
+    (rejected,) = [json.loads(line) for line in (tmp_path / "rejects.jsonl").read_text().splitlines()]
+    assert rejected["reason"] == r"Person.tags: item 0 expects String, got text that is not UTF-8 ('\xffa')"
+    assert json.loads(rejected["record"])["email"] == "bad"
+
+
 def test_a_dataframe_is_written_as_one_commit(session: Any, people: og.Graph) -> None:
     frame = session.createDataFrame([(f"n{n}", n) for n in range(10)], "email string, age int").repartition(4)
     writer = frame.write.format("omnigraph").option("graph", people._repository.store.uri).option("type", "Person")
@@ -203,8 +236,7 @@ def failing_writes() -> dict[str, tuple[list[Any], str, dict[str, str], str]]:
     return {
         "a key that is there": (
             [("p1", 1)], "email string, age int", {},
-            "KeyConflict: Person 'p1' already exists (use an upsert (insert of a keyed node, or load mode merge) to "
-            "replace it)",
+            "KeyConflict: Person 'p1' already exists (use an upsert (`upsert`, or load mode merge) to replace it)",
         ),
         "a value out of range": (
             [("x", 500)], "email string, age int", {},
@@ -223,7 +255,7 @@ def failing_writes() -> dict[str, tuple[list[Any], str, dict[str, str], str]]:
         "unknown options": (
             [("x", 5)], "email string, age int", {"modee": "patch", "Branches": "x"},
             "UsageError: unknown options 'branches', 'modee' (the options are actor, as_of, branch, changes, columns, filter, "
-            "from, graph, message, mode, once, rejects, revision, sequence, type, type_column and storage.<name>)",
+            "from, graph, message, missing, mode, once, rejects, revision, sequence, type, type_column and storage.<name>)",
         ),
         "a mode that is none": (
             [("x", 5)], "email string, age int", {"mode": "upsert"},
@@ -292,6 +324,15 @@ def test_a_table_of_sql(session: Any, people: og.Graph) -> None:
         session.sql("INSERT INTO scores VALUES ('sql', 0.5)")
         (row,) = session.sql("SELECT age, score FROM people WHERE email = 'sql'").collect()
         assert (row.age, row.score) == (77, 0.5)
+        session.sql("ALTER TABLE scores ADD COLUMN extra INT")
+        for statement in ("SELECT * FROM scores", "INSERT INTO scores VALUES ('sql', 0.5, 1)"):
+            with pytest.raises(
+                Exception, match=r"ALTER TABLE has added 'extra' to Spark's catalog.*CREATE TABLE again"
+            ):
+                session.sql(statement).collect()
+        with pytest.raises(Exception, match=r"CREATE TABLE \.\.\. AS SELECT.*then INSERT INTO"):
+            session.sql(f"CREATE TABLE copied USING omnigraph OPTIONS ({patches}) AS SELECT 'sql' AS id, 0.5 AS score")
+        assert not session.catalog.tableExists("copied")
     finally:
         session.sql("DROP TABLE people")
         session.sql("DROP TABLE scores")

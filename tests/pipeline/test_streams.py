@@ -19,6 +19,7 @@ SCHEMA = """
 node Person { name: String @key  age: I32?  @range(age, 0..150) }
 node Total { name: String @key  n: I64? }
 edge Knows: Person -> Person
+edge Met: Person -> Person @key(src, dst) { age: I32? }
 """
 
 
@@ -112,6 +113,23 @@ def test_each_batch_is_one_commit_and_a_batch_that_is_tried_again_stays_one(
     sink(graph, inbox.stream(), tmp_path / "copy")
     assert commits(graph) == 4, "a second query on a copy of the checkpoint finds every batch written"
     assert names(graph) == ["a0", "a1", "a2", "b0", "b1", "b2", "later"]
+
+
+def test_streams_and_frames_meet_the_edge_with_the_same_key(graph: og.Graph, inbox: Inbox, tmp_path: Path) -> None:
+    with graph.transaction() as tx:
+        tx.insert_many("Person", [{"name": "Ada"}, {"name": "Bo"}])
+    inbox.put({"from": "Ada", "to": "Bo", "age": 1})
+    inbox.put({"from": "Ada", "to": "Bo", "age": 2}, {"from": "Bo", "to": "Ada"})
+    stream = inbox.stream("`from` string, `to` string, age int")
+    written = sink(graph, stream, tmp_path / "cp", type="Met", mode="merge")
+    assert written.exception() is None
+    rows = graph._repository.head()[1].table("edge:Met").read(["id", "age"]).to_pylist()  # type: ignore[union-attr]
+    assert {row["id"]: row["age"] for row in rows} == {'["Ada","Bo"]': 2, '["Bo","Ada"]': None}
+    frame = inbox.session.createDataFrame([("Ada", "Bo", 2), ("Ada", "Ada", 3)], "`from` string, `to` string, age int")
+    counts = graph.load({"Met": frame}, mode="merge", engine="spark").total
+    assert (counts.unchanged, counts.inserted) == (1, 1)
+    gone = inbox.session.createDataFrame([("Ada", "Bo")], "`from` string, `to` string")
+    assert graph.load({"Met": gone}, mode="delete", engine="spark").total.deleted == 1
 
 
 def test_a_stream_in_mode_merge_replaces_and_in_mode_complete_is_the_whole_type(

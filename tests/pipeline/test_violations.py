@@ -188,8 +188,7 @@ def check_case(case: str, graph: og.Graph, write: Write, engine: dict[str, Any],
         assert caught.value.file == (source if line else None)
     else:
         assert (
-            caught.value.hint
-            == f"{source}:{len(records)}; use an upsert (insert of a keyed node, or load mode merge) to replace it"
+            caught.value.hint == f"{source}:{len(records)}; use an upsert (`upsert`, or load mode merge) to replace it"
         )
     assert content(graph, tmp_path) == before
     assert len(graph.commits()) == 2

@@ -1,4 +1,4 @@
-"""Processes around one graph: writers, a loader, a pinned reader, a cleaner. `python cleanup_crowd.py <role> <uri> ...`.
+"""Processes around one graph: writers, a loader, a merger, a copier, a pinned reader, a cleaner. `python cleanup_crowd.py <role> <uri> ...`.
 
 Each one writes what it was told to a file of its own, a line at a time, before it goes on: what stands there was acknowledged.
 """
@@ -79,6 +79,48 @@ def load(graph: og.Graph, book: Book, name: str, count: int, engine: str) -> Non
             book.note(inserted=each)
 
 
+def merge(graph: og.Graph, book: Book, name: str, stop: Path) -> None:
+    """Makes a branch, merges it into main and main into it, twice, and deletes it."""
+    number = 0
+    while not stop.exists():
+        number += 1
+        branch = f"{name}-{os.getpid()}-{number}"
+        try:
+            graph.branches.create(branch)
+            for turn in range(2):
+                inserted = f"{branch}-{turn}"
+                with graph.transaction(branch) as tx:
+                    tx.insert("Person", name=inserted)
+                graph.branches.merge(branch)
+                book.note(inserted=inserted)
+                graph.branches.merge("main", into=branch)
+            graph.branches.delete(branch, force=True)
+        except OmnigraphError as error:
+            book.note(refused=error.code, message=error.message)
+            if not error.retry and error.code != "history_gap":
+                raise
+
+
+def copy(graph: og.Graph, book: Book, folder: str, options: dict[str, str] | None, stop: Path) -> None:
+    """Pushes again and again; a copy that a cleanup left behind, or that lacks a branch which was merged, is made anew."""
+    number, target = 0, ""
+    while not stop.exists():
+        try:
+            if not target:
+                number += 1
+                target = f"{folder}/copy-{os.getpid()}-{number}"
+                og.clone(graph.uri, target, storage_options=options, durability="process")
+                book.note(cloned=target)
+            else:
+                graph.push(target)
+                book.note(pushed=target)
+        except OmnigraphError as error:
+            book.note(refused=error.code, message=error.message)
+            if not error.retry and error.code not in ("history_gap", "not_fast_forward"):
+                raise
+            target = ""
+
+
 def read(graph: og.Graph, book: Book, stop: Path) -> None:
     """Pins a commit a little below the head and reads it again and again: always the same, until it is gone."""
     while not stop.exists():
@@ -118,6 +160,10 @@ def main() -> None:
             write(graph, book, name, int(count))
         case "load":
             load(graph, book, name, int(count), engine)
+        case "merge":
+            merge(graph, book, name, stop)
+        case "copy":
+            copy(graph, book, folder, json.loads(options) or None, stop)
         case "read":
             read(graph, book, stop)
         case "clean":

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from omnigraph.history import MAIN, Entry, PublishPlan, TableChange, TableState, new_ulid
 from omnigraph.language.catalog import EntityType
-from omnigraph.language.identity import node_id
+from omnigraph.language.identity import derived_id
 from omnigraph.language.parameters import bind_parameters
 from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import ReadPlan
@@ -24,7 +24,7 @@ from omnigraph.maintenance.optimize import maintain
 from omnigraph.read import Mode, Result, run_read
 from omnigraph.read.inputs.adjacency import Compact
 from omnigraph.tables import inline_change
-from omnigraph.tables.adjacency import index
+from omnigraph.tables.adjacency import building, index
 from omnigraph.tables.changed_table import INLINE_FRAGMENT
 from omnigraph.tables.fragment import fragment_of_address
 from omnigraph.values.temporal import parse_date, parse_datetime
@@ -119,10 +119,11 @@ def changed(
     )
 
 
-def store_adjacency(repository: Repository) -> Repository:
+def store_adjacency(repository: Repository, part_edges: int = building.PART_EDGES) -> Repository:
     """The same graph with its ids and edges stored beside the tables, opened anew, and with all of them held in memory: commits
-    from here on adjust what is held. Tables have to count as large (`every_table_is_large`)."""
-    refresh_adjacency(repository, repository.head()[1], min_rows=1)
+    from here on adjust what is held. Tables have to count as large (`every_table_is_large`). `part_edges`: edges per file."""
+    with patch.object(building, "PART_EDGES", part_edges):
+        refresh_adjacency(repository, repository.head()[1], min_rows=1)
     opened = Repository.open(repository.store.uri, durability="process")
     view = opened.head()[1]
     compact = Compact(view)
@@ -151,7 +152,7 @@ def rows_of(view: View, records: Iterable[Record], first_number: int = 0) -> dic
         if "type" in record:
             entity: EntityType = view.catalog.nodes[record["type"]]
             values = _values(entity, record.get("data", {}))
-            row = {"id": node_id(entity, values) if entity.key else record.get("id", f"~{number}"), **values}
+            row = {"id": derived_id(entity, values) if entity.key else record.get("id", f"~{number}"), **values}
         else:
             entity = view.catalog.edges[record["edge"]]
             row = {"id": record.get("id", f"e{number:04}"), "src": record["from"], "dst": record["to"]}

@@ -1,4 +1,5 @@
-"""A naive interpreter of read plans over plain Python rows: nested loops, no engine, no shared code with `read/`.
+"""A naive interpreter of read plans over plain Python rows: nested loops and no engine; it
+shares the plan and its types with what it checks, and nothing of `read/`.
 
 Data is {table key: [row]}; a row is a dict of stored columns. Every value the interpreter compares is a plain Python
 value; None is null.
@@ -49,7 +50,9 @@ class Oracle:
     # ------------------------------------------------------------ rows of a read
 
     def run(self, plan: p.ReadPlan) -> list[dict[str, Any]]:
-        texts = {each.name: mock_vector(str(self.value(each.text, {})), each.dimension) for each in plan.texts}
+        texts = {
+            per_hop.name: mock_vector(str(self.value(per_hop.text, {})), per_hop.dimension) for per_hop in plan.texts
+        }
         self.parameters = {**self.parameters, **texts}
         if plan.union is not None:
             return self.united(plan, plan.union)
@@ -158,8 +161,7 @@ class Oracle:
             ]
             keys = []
             for order in plan.order:
-                place = next(i for i, one in enumerate(plan.projections) if one.expression == order.expression)
-                keys.append((values[place], down(order)))
+                keys.append((self.value(order.expression, first), down(order)))
             for one, value in zip(plan.projections, values, strict=True):
                 if not holds_aggregate(one.expression):
                     keys.append((tuple(value) if isinstance(value, list) else value, False))
@@ -194,6 +196,8 @@ class Oracle:
             place = (len(ranked) - 1) * (0.5 if one.argument is None else self.value(one.argument, {}))
             low, high = ranked[math.floor(place)], ranked[math.ceil(place)]
             return low + (high - low) * (place - math.floor(place))
+        if one.distinct:
+            values = list(dict.fromkeys(values))
         if one.function == "sum":
             return sum(values) if one.type.scalar.is_integer else float(sum(values))
         if one.function == "avg":
@@ -203,16 +207,20 @@ class Oracle:
     # ------------------------------------------------------------ patterns
 
     def matches(self, pattern: p.Pattern, outer: Match) -> list[Match]:
+        starts = [dict(outer)] if pattern.start_rows is None else self.carried(pattern)
         if not outer:
             self.types_of = {binding.variable: binding.types for binding in pattern.bindings}
         found: list[Match] = []
+        bindings = [
+            b for b in pattern.bindings if pattern.start_rows is None or b.variable not in pattern.start_rows.entities
+        ]
         choices = [
             [Bound(f"node:{t}", row) for t in binding.types for row in self.data.get(f"node:{t}", ())]
-            for binding in pattern.bindings
+            for binding in bindings
         ]
-        for combination in itertools.product(*choices):
-            match = dict(outer)
-            match.update(zip((b.variable for b in pattern.bindings), combination, strict=True))
+        for start, *combination in itertools.product(starts, *choices):
+            match = dict(start)
+            match.update(zip((b.variable for b in bindings), combination, strict=True))
             found += self.expanded(pattern, list(pattern.expansions), match)
         for unnest in pattern.unnests:
             listed = [(one, self.value(unnest.items, one) or []) for one in found]
@@ -227,6 +235,19 @@ class Oracle:
             nothing = {name: Bound(None, {"id": None}) for name in names}
             found = [inner for one in found for inner in self.matches(optional, one) or [{**one, **nothing}]]
         return [one for one in found if all(self.value(f, one) is True for f in pattern.filters)]
+
+    def carried(self, pattern: p.Pattern) -> list[Match]:
+        """The rows of the stage before."""
+        starts: list[Match] = []
+        types = {binding.variable: binding.types[0] for binding in pattern.bindings}
+        for number, row in enumerate(self.run(pattern.start_rows.read)):
+            start: Match = {p.ROWS: Bound("rows", {**row, "id": number})}
+            for name in pattern.start_rows.entities:
+                key = f"node:{types[name]}"
+                nodes = [one for one in self.data.get(key, ()) if one["id"] == row[f"${name}"]]
+                start[name] = Bound(key, nodes[0]) if nodes else Bound(None, {"id": None})
+            starts.append(start)
+        return starts
 
     def expanded(self, pattern: p.Pattern, rest: list[p.Expansion], match: Match) -> list[Match]:
         if not rest:
@@ -268,18 +289,25 @@ class Oracle:
                 steps.append((row["src"], row["dst"], row["id"], float(weight)))
             if hop.direction in ("in", "both"):
                 steps.append((row["dst"], row["src"], row["id"], float(weight)))
+        if start == end and hop.min_hops == 0:
+            return {"id": end, "nodes": [start], "edges": [], "length": 0, "cost": 0.0}
         found = []
+        again = hop.walk is not None and any(hop.walk.before in mentioned(one) for one in hop.walk.conditions)
         stack: list[tuple[list[str], list[str], float]] = [([start], [], 0.0)]
         while stack:
             nodes, edges, cost = stack.pop()
-            if nodes[-1] == end and edges:
+            if nodes[-1] == end and edges and nodes[0] != end:
                 found.append((cost, len(edges), nodes, edges))
-                continue
+                if not again:
+                    continue
             if len(edges) < hop.max_hops:
                 stack += [
                     ([*nodes, far], [*edges, id_], cost + weight if edges else weight)
                     for near, far, id_, weight in steps
-                    if near == nodes[-1] and far not in nodes
+                    if near == nodes[-1]
+                    and near != far
+                    and (far not in nodes if not again else id_ not in edges)
+                    and (hop.walk is None or self.goes_on(hop, edges[-1:], near, id_))
                 ]
         if not found:
             return None
@@ -288,7 +316,44 @@ class Oracle:
             return None
         return {"id": end, "nodes": nodes, "edges": edges, "length": length, "cost": cost}
 
+    def goes_on(self, hop: p.Expansion, before: list[str], near: str, edge: str) -> bool:
+        """Whether the conditions along a walk allow an edge, from a node, after another edge or as the first."""
+        rows = {row["id"]: row for row in self.data.get(f"edge:{hop.edge}", ())}
+        match = {hop.walk.edge: Bound("edge", rows[edge])}
+        if before:
+            key = f"node:{self.catalog.edges[hop.edge].source}"
+            match[hop.walk.before or ""] = Bound("edge", rows[before[0]])
+            match[hop.walk.node or " "] = Bound(
+                key, next((row for row in self.data[key] if row["id"] == near), {"id": near})
+            )
+        asked = [one for one in hop.walk.conditions if before or mentioned(one) <= {hop.walk.edge}]
+        return all(self.value(one, match) is True for one in asked)
+
+    def walked(self, hop: p.Expansion, start: str) -> set[str]:
+        """Breadth first over edges, each with the end it is left by."""
+        steps = []
+        for row in self.data.get(f"edge:{hop.edge}", ()):
+            steps += [(row["src"], row["dst"], row["id"])] if hop.direction in ("out", "both") else []
+            steps += [(row["dst"], row["src"], row["id"])] if hop.direction in ("in", "both") else []
+        states = {(far, id_) for near, far, id_ in steps if near == start and self.goes_on(hop, [], near, id_)}
+        seen, distance, hops = set(states), {far: 1 for far, _ in states}, 1
+        while states and hops < hop.max_hops:
+            hops += 1
+            states = {
+                (far, id_)
+                for at, before in states
+                for near, far, id_ in steps
+                if near == at and self.goes_on(hop, [before], near, id_)
+            } - seen
+            seen |= states
+            for far, _ in states:
+                distance.setdefault(far, hops)
+        reached = {far for far, d in distance.items() if d >= hop.min_hops and (far != start or d == 1)}
+        return reached | ({start} if hop.min_hops == 0 else set())
+
     def reach(self, expansion: p.Expansion, start: str) -> set[str]:
+        if expansion.walk is not None:
+            return self.walked(expansion, start)
         steps: dict[str, set[str]] = {}
         for row in self.data.get(f"edge:{expansion.edge}", ()):
             if expansion.direction in ("out", "both"):
@@ -300,7 +365,7 @@ class Oracle:
             hops += 1
             frontier = {far for near in frontier for far in steps.get(near, ())} - set(distance)
             distance.update(dict.fromkeys(frontier, hops))
-        reached = {node for node, d in distance.items() if d >= max(expansion.min_hops, 1)}
+        reached = {node for node, d in distance.items() if d >= expansion.min_hops}
         if expansion.min_hops == 1 and start in steps.get(start, ()):
             reached.add(start)
         return reached
@@ -504,6 +569,10 @@ def operate(op: str, left: Any, right: Any) -> Any:
         case "ends_with":
             return left[len(left) - len(right) :] == right if len(right) <= len(left) else False
     raise AssertionError(op)
+
+
+def mentioned(e: p.Expression) -> set[str]:
+    return {inner.variable for inner in p.walk(e) if isinstance(inner, p.PropertyRef | p.EntityRef)}
 
 
 def holds_aggregate(expression: p.Expression) -> bool:

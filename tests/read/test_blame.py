@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import omnigraph as og
+from omnigraph.history import Entry
+from omnigraph.history.chain import Chain
+from omnigraph.read import versions
+from omnigraph.values.entities import Entity
+from omnigraph.views import View
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  city: String? }
@@ -126,3 +132,30 @@ def test_what_was_taken_back_was_set_then(graph: og.Graph) -> None:
     graph.revert("main", message="back")
     assert messages(graph, "a") == {"name": "first", "age": "back", "city": "first"}
     assert [version.commit.message for version in graph.history("Person", "a")] == ["back", "second", "first"]
+
+
+def test_history_and_blame_read_each_commit_once_and_the_table_where_the_entity_may_have_changed(
+    graph: og.Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits = 200
+    for number in range(commits):
+        write(graph, f"m{number}", name="a" if number in (3, 150) else f"p{number}", age=number)
+    read, looked_up = Counter[int](), Counter[int]()
+    find, entity = Chain.find, versions.entity
+
+    def counted_find(self: Chain, branch: str, position: int) -> Entry | None:
+        read[position] += 1
+        return find(self, branch, position)
+
+    def counted_entity(view: View, type_name: str, entity_id: str) -> Entity | None:
+        looked_up[view.snapshot.commit.ref.seq] += 1
+        return entity(view, type_name, entity_id)
+
+    monkeypatch.setattr(Chain, "find", counted_find)
+    monkeypatch.setattr(versions, "entity", counted_entity)
+    assert [version.commit.message for version in graph.history("Person", "a")] == ["m150", "m3"]
+    assert max(read.values()) <= 2
+    assert sum(looked_up.values()) < commits / 8
+    read.clear()
+    assert messages(graph, "a") == {"name": "m3", "age": "m150", "city": "m3"}
+    assert max(read.values()) <= 2

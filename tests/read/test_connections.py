@@ -24,7 +24,8 @@ FORKS = """
 import os, subprocess, threading, warnings
 import pyarrow as pa
 from sqlglot import exp
-from omnigraph.deadlines import NEVER
+import datetime
+from omnigraph.expressions.arguments import Arguments
 from omnigraph.read import engine
 from omnigraph.relational import duck
 
@@ -36,7 +37,7 @@ def use():
     total = exp.select(exp.func("sum", exp.column("a"))).from_("rows")
     assert duck.run(total, {"rows": rows}).column(0).to_pylist() == [4_999_950_000]
     assert duck.run_text("SELECT count(*) FROM rows", {"rows": rows}).column(0).to_pylist() == [100_000]
-    assert engine.run("SELECT count(*) FROM rows", {}, {"rows": rows}, NEVER).column(0).to_pylist() == [100_000]
+    assert engine.run("SELECT count(*) FROM rows", {}, {"rows": rows}, Arguments({}, datetime.datetime.now())).column(0).to_pylist() == [100_000]
 
 def live():
     use()

@@ -16,7 +16,7 @@ from read.graphs import query
 
 from omnigraph import Graph, init
 from omnigraph import open as open_graph
-from omnigraph.maintenance.adjacency import refresh_adjacency
+from omnigraph.maintenance.adjacency import StoredAdjacency, refresh_adjacency
 from omnigraph.tables.adjacency import edges, index, segment
 from omnigraph.views import Repository, View
 
@@ -193,8 +193,8 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Graph, dict[str, s
     view = graph._repository.head()[1]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(index, "MIN_ROWS", 0)
-        assert len(refresh_adjacency(graph._repository, view, min_rows=1)) == 4
-        assert refresh_adjacency(graph._repository, view, min_rows=1) == []
+        assert len(refresh_adjacency(graph._repository, view, min_rows=1).written) == 4
+        assert refresh_adjacency(graph._repository, view, min_rows=1) == StoredAdjacency()
     texts = [f"query q() {{ {text} }}" for text in QUERIES if "{1,3}" not in text]
     return graph, {text: query(view, text, mode="scan").to_json() for text in texts}
 
@@ -290,7 +290,8 @@ def test_optimize_writes_a_damaged_segment_again(stored: tuple[Graph, dict[str, 
     before = file.read_bytes()
     _flip(file, 0.9)
     repository = Repository.open(graph.uri)
-    assert refresh_adjacency(repository, repository.head()[1], min_rows=1) == [file.relative_to(graph.uri).as_posix()]
+    again = refresh_adjacency(repository, repository.head()[1], min_rows=1)
+    assert again.written == (file.relative_to(graph.uri).as_posix(),)
     assert file.read_bytes() == before
 
 
@@ -348,7 +349,7 @@ def test_a_process_killed_while_it_writes_a_segment_leaves_nothing_that_is_read(
     opened = open_graph(str(copy))
     assert segments(opened) == []
     assert opened.verify().is_whole
-    assert len(refresh_adjacency(opened._repository, view, min_rows=1)) == 4
+    assert len(refresh_adjacency(opened._repository, view, min_rows=1).written) == 4
     age(copy)
     opened.cleanup()
     assert not [file for file in copy.rglob("_adjacency/*") if file.suffix != ".adj"]

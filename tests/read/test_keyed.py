@@ -11,8 +11,8 @@ from omnigraph import Graph
 from omnigraph.expressions.arguments import Arguments
 from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.read.strategies import Read
 from omnigraph.read.strategies.keyed import KEYED
+from omnigraph.read.strategies.strategy import Read
 from omnigraph.tables.adjacency import index
 from omnigraph.views import View
 

@@ -21,12 +21,13 @@ from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import run_read
 from omnigraph.read.execution import instant
-from omnigraph.read.strategies import Mode, Read, answer, strategy
+from omnigraph.read.strategies import answer, strategy
 from omnigraph.read.strategies.dense import DENSE
 from omnigraph.read.strategies.direct import DIRECT
 from omnigraph.read.strategies.factored import FACTORED
 from omnigraph.read.strategies.reduction import REDUCTION
 from omnigraph.read.strategies.scan import SCAN
+from omnigraph.read.strategies.strategy import Mode, Read
 from omnigraph.views import View
 
 SCHEMA = "node P { name: String @key  age: I64  bio: String? @index }  edge Knows: P -> P"

@@ -12,6 +12,7 @@ from read.graphs import commit, new_graph, query
 from omnigraph.errors import ResourceExhausted
 from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.plan import ReadPlan
+from omnigraph.read.executor import matching
 from omnigraph.read.strategies import dense
 from omnigraph.views import View
 
@@ -37,7 +38,8 @@ def test_a_long_chain_is_followed_to_its_end_and_a_cycle_once(view: View, mode: 
 
 
 def test_too_many_pairs_are_refused_with_what_to_write(view: View) -> None:
-    with patch.object(dense, "MAX_PAIRS", 1_000), pytest.raises(ResourceExhausted) as caught:
+    too_many = patch.object(matching, "BYTES_PER_ROW", 2**40), patch.object(dense, "MAX_PAIRS", 1_000)
+    with too_many[0], too_many[1], pytest.raises(ResourceExhausted) as caught:
         query(view, ANY_PAIR, mode="csr")
     assert "may reach more than 1,000 pairs" in caught.value.message
     assert caught.value.hint == "bind one end by a condition, or give an upper end: {1,6}"

@@ -47,7 +47,7 @@ node T { at: DateTime @key }
 edge E: A -> B { w: F64? }
 edge G: D -> T
 """)
-FRESH = FreshIds.after("01ARZ3NDEKTSV4RRFFQ69G5FAV")
+FRESH = FreshIds.new()
 
 DATES = [
     "2020-01-01",

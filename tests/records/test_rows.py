@@ -9,7 +9,7 @@ import pytest
 
 from omnigraph.errors import InputError, RecordError, ValueViolation
 from omnigraph.language.schema.compiler import compile_schema
-from omnigraph.records import edge_row, node_row, property_value
+from omnigraph.records.rows import edge_row, node_row, property_value
 
 CATALOG = compile_schema("""
 node Person { name: String @key  age: I32?  tier: String? @default("free") }

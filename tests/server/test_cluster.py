@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Iterator
 from io import StringIO
@@ -108,8 +109,10 @@ def test_a_policy_decides_over_http(client: TestClient) -> None:
 def test_an_agent_sees_its_stored_query_and_nothing_else(client: TestClient) -> None:
     assert asked(client, "bot", "POST", "/graphs/people/queries/everyone").json()["row_count"] == 2
     assert asked(client, "bot", "POST", "/graphs/people/query", json={"query": ALL}).status_code == 403
-    for path in ("schema", "snapshot", "queries", "commits", "branches"):
+    for path in ("schema", "snapshot", "commits", "branches"):
         assert asked(client, "bot", "GET", f"/graphs/people/{path}").status_code == 403
+    catalogue = asked(client, "bot", "GET", "/graphs/people/queries").json()["queries"]
+    assert [query["name"] for query in catalogue] == ["everyone"]
     listed = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     headers = {"Authorization": f"Bearer {TOKENS['bot']}", "Accept": "application/json, text/event-stream"}
     tools = client.post("/graphs/people/mcp", json=listed, headers=headers).json()["result"]["tools"]
@@ -278,6 +281,45 @@ def test_a_reload_serves_what_was_applied_and_keeps_the_old_set_when_it_cannot(t
         assert failed.status_code == 400
         assert "catalogue" in failed.json()["error"]
         assert asked(client, "bot", "POST", invoke).status_code == 200
+
+
+def test_a_deployment_over_http_applies_the_folder_and_serves_it(tmp_path: Path) -> None:
+    folder = write(tmp_path)
+    cluster.apply(cluster.read_config(folder))
+    source = ClusterGraphs(str(folder), ENVIRONMENT)
+    app = Application(source, source.load(), None, RequestLog("json", StringIO()))
+    with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
+        assert asked(client, "ada", "POST", "/cluster/plan").json()["converged"]
+        more = QUERIES + "\nquery more() { match { $p: Person } return { $p.name as name } }"
+        write(folder, **{"queries/q.gq": more, "data.yaml": DATA.replace("[everyone]", "[more]")})
+        planned = asked(client, "ada", "POST", "/cluster/plan").json()
+        assert {"address": "query.people.more", "operation": "create", "disposition": "applied"} in planned[
+            "operations"
+        ]
+        assert asked(client, "bot", "POST", "/graphs/people/queries/more").status_code == 404
+        deployed = asked(client, "ada", "POST", "/cluster/deployments").json()
+        assert (deployed["id"], deployed["converged"]) == (str(planned["state_revision"] + 1), True)
+        assert asked(client, "bot", "POST", "/graphs/people/queries/more").status_code == 200
+
+        listed = asked(client, "ada", "GET", "/cluster/deployments").json()["deployments"]
+        assert [each["id"] for each in listed] == [str(number) for number in range(deployed["state_revision"], 0, -1)]
+        first, last = [asked(client, "ada", "GET", f"/cluster/deployments/{listed[at]['id']}").json() for at in (-1, 0)]
+        assert "query.people.more" not in first["resources"]
+        assert last["resources"]["query.people.more"]["file"] == "queries/q.gq"
+        for unknown in ("999", "0", "x", "..%2f1"):
+            assert asked(client, "ada", "GET", f"/cluster/deployments/{unknown}").status_code == 404
+        for method, path in (
+            ("POST", "/cluster/plan"),
+            ("GET", "/cluster/deployments"),
+            ("POST", "/cluster/deployments"),
+        ):
+            assert asked(client, "bot", method, path).status_code == 403
+        (folder / "people.pg").write_text("node {")
+        assert asked(client, "ada", "POST", "/cluster/deployments").status_code == 400
+        assert asked(client, "bot", "POST", "/graphs/people/queries/more").status_code == 200
+        books = cluster.books_of(str(write(folder)))
+        books.lock("held", "apply", None, dt.datetime.now(dt.UTC))
+        assert asked(client, "ada", "POST", "/cluster/deployments").status_code == 409
 
 
 def test_a_cluster_with_policies_does_not_start_without_tokens(folder: Path) -> None:

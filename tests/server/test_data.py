@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from serving import ADD, ALL, Fixed, people_client, tokens
+from serving import ADD, ALL, SCHEMA, Fixed, people_client, tokens
 from starlette.testclient import TestClient
 
 import omnigraph as og
+from omnigraph.deadlines import Deadline
+from omnigraph.errors import QueryTimeout
+from omnigraph.read.result import Rows
+from omnigraph.server.handlers import reads
 from omnigraph.server.registry import Served
 from omnigraph.server.settings import Limits, ServerSettings
 
@@ -86,6 +91,30 @@ def test_a_load_is_one_commit_or_nothing(client: TestClient, path: str) -> None:
     good = load(person(f"whole {path}"), branch="main", mode="append")
     assert good.json()["total_entities"] == 1  # type: ignore[attr-defined]
     assert f"whole {path}" in names(client)
+
+
+def test_edges_with_a_key_and_edges_that_are_doubled(tmp_path: Path) -> None:
+    place = tmp_path / "met"
+    graph = og.init(place, SCHEMA + "edge Met: Person -> Person @key(src, dst)\nedge Saw: Person -> Person\n")
+    with graph.transaction() as tx:
+        tx.insert("Person", name="a")
+    lines = '{"edge": "Met", "from": "a", "to": "a"}\n{"edge": "Saw", "from": "a", "to": "a"}\n'
+    with people_client(Fixed({"people": place})) as client:
+        keys = {each["name"]: each["key"] for each in client.get("catalog").json()["edges"]}
+        assert (keys["Met"], keys["Saw"]) == (["src", "dst"], [])
+        for expected in ({}, {"duplicates": 1}):
+            headers = {"Accept": "application/vnd.omnigraph+json"}
+            answer = client.post("load", json={"data": lines, "mode": "merge"}, headers=headers).json()
+            met, saw = answer["edges"]
+            assert "duplicates" not in met
+            assert {name: saw[name] for name in saw if name == "duplicates"} == expected
+        counted = client.post(
+            "mutate",
+            json={"query": 'query q() { upsert Person { name: "a" } create Person { name: "b" } }'},
+            headers=headers,
+        )
+        assert counted.json()["types"] == {"node:Person": {"inserted": 1, "updated": 0, "deleted": 0, "replaced": 1}}
+    assert graph.entity("Met", '["a","a"]') is not None
 
 
 def test_ingest_makes_its_branch_from_main_and_load_does_not(client: TestClient) -> None:
@@ -415,3 +444,52 @@ def test_one_line_of_the_log_is_one_request(start: Callable[..., TestClient]) ->
         "bytes": len(answer.content),
         "commit": answer.json()["graph_commit_id"],
     }
+
+
+WIDE = "query q() {{ match {{ $p: Person }} return {{ {} }} }}".format(", ".join(f"$p.name as c{n}" for n in range(40)))
+
+
+@pytest.fixture
+def in_pieces(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Answers are encoded a row at a time. The number of rows of each piece that was made."""
+    made: list[int] = []
+    pieces = Rows._json_pieces
+
+    def counted(self: Rows, cells: int) -> Iterator[list[dict[str, Any]]]:
+        for piece in pieces(self, cells):
+            made.append(len(piece))
+            yield piece
+
+    monkeypatch.setattr(reads, "PIECE_CELLS", 1)
+    monkeypatch.setattr(Rows, "_json_pieces", counted)
+    return made
+
+
+def test_an_answer_in_pieces_is_the_whole_answer(client: TestClient, in_pieces: list[int]) -> None:
+    body = client.post("query", json={"query": WIDE}).json()
+    assert len(body["rows"]) == body["row_count"] == len(in_pieces) > 1
+    assert {row["c0"] for row in body["rows"]} >= {"Ada", "Bo"}
+    assert (
+        client.post("query", json={"query": WIDE.replace("$p: Person", '$p: Person { name: "?" }')}).json()["rows"]
+        == []
+    )
+
+
+def test_the_time_limit_ends_the_encoding(
+    client: TestClient, in_pieces: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class AtTheSecondPiece(Deadline):
+        def check(self) -> None:
+            if len(in_pieces) == 2:
+                raise QueryTimeout(1.0)
+
+    monkeypatch.setattr(reads, "Deadline", AtTheSecondPiece)
+    answer = client.post("query", json={"query": WIDE})
+    assert (answer.status_code, answer.json()["problem"]["code"]) == (413, "query_timeout")
+    assert in_pieces == [1, 1]
+
+
+def test_an_answer_beyond_the_limit_ends_while_it_is_encoded(start: Any, in_pieces: list[int]) -> None:
+    small = start(settings=ServerSettings(limits=Limits(result_bytes=700)))
+    assert small.post("query", json={"query": WIDE}).status_code == 413
+    assert len(in_pieces) == 1

@@ -239,6 +239,7 @@ OF_SNAPSHOT: dict[str, tuple[str, dict[str, object]]] = {
     "getEntityHistory": ("entity/history?type=Person&id=Ada", {}),
     "getNeighbours": ("entity/neighbours?type=Person&id=Ada", {}),
     "getDiff": ("diff?from=main~1&to=main", {}),
+    "getSchemaDiff": ("schema/diff?from=main~1&to=main", {}),
     "createTag": ("tags", {"json": {"name": "of-table-too"}}),
     "explainQuery": ("explain", {"json": READ_TEXT}),
     "lintText": ("lint", {"json": READ_TEXT}),

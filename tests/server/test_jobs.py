@@ -17,8 +17,9 @@ import pytest
 from serving import Fixed, people_client, tokens
 from starlette.testclient import TestClient
 
-from omnigraph.errors import PolicyDenied
+from omnigraph.errors import PolicyDenied, UnreadableInput
 from omnigraph.graph.writing import WriteMethods
+from omnigraph.pipeline.load.files import ConfinedPath, find_files
 from omnigraph.policy import Ask
 from omnigraph.server.jobs import Job, Jobs
 from omnigraph.server.logs import RequestLog
@@ -89,6 +90,44 @@ def test_no_other_file_is_reached(loading: TestClient, inbox: Path, source: str)
     answer = loading.post("jobs/load", json={"sources": [source.format(inbox=inbox)]})
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")
     assert loading.get("jobs").json()["jobs"] == []
+
+
+@pytest.mark.parametrize("source", ["link.jsonl", "*.jsonl", "folder", "folder/secret.jsonl", "**/secret.jsonl"])
+def test_links_that_lead_out_of_an_allowed_address_are_not_followed(
+    loading: TestClient, inbox: Path, tmp_path: Path, source: str
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.jsonl").write_text("a secret\n")
+    (inbox / "link.jsonl").symlink_to(outside / "secret.jsonl")
+    (inbox / "folder").symlink_to(outside)
+    (inbox / "good.jsonl").write_bytes(lines("Good"))
+    job_id = loading.post("jobs/load", json={"sources": [str(inbox / source)], "keep_rejects": True}).json()["job_id"]
+    job = ended(loading, job_id)
+    assert job["state"] == "failed"
+    assert "symbolic link" in job["error"]["error"]
+    assert loading.get(f"jobs/{job_id}/rejects").status_code == 404
+    assert "a secret" not in json.dumps(job)
+
+
+def test_links_that_stay_below_an_allowed_address_are_followed(loading: TestClient, inbox: Path) -> None:
+    (inbox / "here").mkdir()
+    (inbox / "here" / "x.jsonl").write_bytes(lines("Linked"))
+    (inbox / "link.jsonl").symlink_to(inbox / "here" / "x.jsonl")
+    job_id = loading.post("jobs/load", json={"sources": [str(inbox / "link.jsonl")]}).json()["job_id"]
+    assert ended(loading, job_id)["state"] == "done"
+
+
+def test_a_link_that_is_made_after_the_files_were_found_is_not_followed(tmp_path: Path) -> None:
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    (tmp_path / "secret").write_text("a secret\n")
+    (inbox / "x.jsonl").write_bytes(lines("X"))
+    (file,) = find_files(ConfinedPath(str(inbox / "*.jsonl"), str(inbox)))
+    (inbox / "x.jsonl").unlink()
+    (inbox / "x.jsonl").symlink_to(tmp_path / "secret")
+    with pytest.raises(UnreadableInput, match="symbolic link"):
+        file.open()
 
 
 def test_a_form_of_files_is_loaded_and_what_is_wrong_set_aside(loading: TestClient) -> None:

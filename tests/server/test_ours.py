@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -300,10 +301,26 @@ def test_the_log_of_several_branches_is_in_one_order(client: TestClient) -> None
     rest = got(client, f"log?limit=1000&page_token={first['next_page_token']}")
     assert [*first["commits"], *rest["commits"]] == value["commits"]
     assert {each["graph_commit_id"] for each in got(client, "log?ref=side")["commits"]} < set(ids)
+    then = dt.datetime.fromtimestamp(value["commits"][2]["created_at"] / 1e6, dt.UTC)
+    earlier = got(client, f"log?at={then:%Y-%m-%dT%H:%M:%S.%fZ}")["commits"]
+    assert earlier == [each for each in value["commits"] if each["created_at"] <= value["commits"][2]["created_at"]]
+    assert got(client, "log?at=1999-01-01", 404)["code"] == "not_found"
     etag = client.get("log").headers["etag"]
     assert client.get("log", headers={"If-None-Match": etag}).status_code == 304
     client.delete("tags/merged")
     assert client.get("log").headers["etag"] != etag
+
+
+def test_schemas_of_two_revisions_differ_by_steps(client: TestClient) -> None:
+    assert got(client, "schema/diff?from=main&to=main")["steps"] == []
+    source = got(client, "schema")["schema_source"]
+    posted(client, "schema/apply", {"schema_source": source + "\nnode Team { name: String @key }"})
+    value = got(client, "schema/diff?from=main~1&to=main")
+    assert (value["supported"], value["lines"]) == (True, ["add node type 'Team'"])
+    assert [step["kind"] for step in value["steps"]] == ["add_type"]
+    back = got(client, "schema/diff?from=main&to=main~1")
+    assert [step["kind"] for step in back["steps"]] == ["drop_type"]
+    assert got(client, "schema/diff?from=main&to=nowhere", 404)["code"] == "not_found"
 
 
 def test_tags_are_made_listed_and_removed(client: TestClient) -> None:

@@ -80,7 +80,8 @@ def test_reads_that_take_long_keep_no_other_waiting() -> None:
     long_reads = 4 * (os.cpu_count() or 1) - 1
 
     async def go() -> list[bool | None]:
-        waiting = [pools.run("read", partial(short_is_done.wait, 60)) for _ in range(min(31, long_reads))]
+        owners = map(str, range(min(31, long_reads)))
+        waiting = [pools.run("read", partial(short_is_done.wait, 60), owner) for owner in owners]
         return await asyncio.gather(*waiting, pools.run("read", short_is_done.set))
 
     assert all(asyncio.run(go())[:-1])
@@ -157,3 +158,17 @@ def test_methods_that_a_client_makes_up_are_counted_as_one() -> None:
     metrics.answered("-", "GET", 404, 0.0)
     lines = [line for line in metrics.text().decode().splitlines() if line.startswith("omnigraph_http_requests_total{")]
     assert len(lines) == 2
+
+
+def test_endless_reads_of_one_owner_leave_threads_to_the_others() -> None:
+    pools, may_end = Pools(), threading.Event()
+
+    async def go() -> str:
+        endless = [asyncio.ensure_future(pools.run("read", partial(may_end.wait, 60), "eve")) for _ in range(40)]
+        answers = [await asyncio.wait_for(pools.run("read", lambda: "answer", "ada"), 60) for _ in range(3)]
+        may_end.set()
+        assert all(await asyncio.gather(*endless))
+        return answers[-1]
+
+    assert asyncio.run(go()) == "answer"
+    pools.close()

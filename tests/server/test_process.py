@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import re
@@ -77,6 +78,44 @@ def test_sigterm_lets_a_write_end_and_exits_with_0(graph: Path, tmp_path: Path) 
         assert answers == [200]
         assert server.process.wait(60) == 0
     assert og.open(graph).entity("Person", "Late") is not None
+
+
+def test_connections_opened_before_sigterm_are_answered_and_never_reset(graph: Path, tmp_path: Path) -> None:
+    """Some are not accepted yet, some have sent nothing, half a request, or a request before: a stopped process keeps them all."""
+    request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with running(tmp_path, str(graph), OPEN) as server, contextlib.ExitStack() as opened:
+        host, port = server.address.split(":")
+
+        def connect() -> socket.socket:
+            return opened.enter_context(socket.create_connection((host, int(port)), timeout=60))
+
+        idle = [connect() for _ in range(4)]
+        for connection in idle:
+            connection.sendall(request)
+            while not connection.recv(65_536).endswith(b"}"):
+                pass
+        silent = [connect() for _ in range(4)]
+        half = [connect() for _ in range(4)]
+        for connection in half:
+            connection.sendall(request[:20])
+        server.process.send_signal(signal.SIGSTOP)
+        waiting = [connect() for _ in range(20)]
+        server.process.send_signal(signal.SIGTERM)
+        for connection in waiting + silent + idle:
+            connection.sendall(request)
+        for connection in half:
+            connection.sendall(request[20:])
+        server.process.send_signal(signal.SIGCONT)
+        answers = [_read_to_end(connection) for connection in waiting + silent + half + idle]
+        assert {answer.partition(b"\r\n")[0] for answer in answers} == {b"HTTP/1.1 200 OK"}
+        assert server.process.wait(60) == 0
+
+
+def _read_to_end(connection: socket.socket) -> bytes:
+    pieces = []
+    while piece := connection.recv(65_536):
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 def _wait_until_refused(address: str) -> None:

@@ -14,10 +14,12 @@ from starlette.testclient import TestClient
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.errors import OmnigraphError
+from omnigraph.errors import OmnigraphError, TooManyRequests
 from omnigraph.server import refusals
 from omnigraph.server.components import ERROR_CODES
 from omnigraph.server.problems import TABLE, error_json, row_of
+from omnigraph.server.service import Admission
+from omnigraph.server.settings import Limits
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
@@ -153,7 +155,8 @@ def test_a_schema_that_belongs_to_a_cluster_is_changed_there(start: Callable[...
 
 # ---------------------------------------------------------------- the table itself
 
-EXAMPLES: list[tuple[OmnigraphError, int, str | None, str | None]] = [
+VERSIONS = "manifest_conflict"
+EXAMPLES: list[tuple[OmnigraphError, int, str | None, str | set[str] | None]] = [
     (errors.SchemaError("m", rule="S1"), 400, "bad_request", None),
     (errors.UniqueViolation("m"), 400, "bad_request", None),
     (errors.CardinalityViolation("m"), 400, "bad_request", None),
@@ -161,8 +164,13 @@ EXAMPLES: list[tuple[OmnigraphError, int, str | None, str | None]] = [
     (errors.Unauthorized("m"), 401, "unauthorized", None),
     (errors.PolicyDenied("m", action="read", branch="main"), 403, "forbidden", None),
     (errors.AlreadyExists("m"), 409, "conflict", None),
-    (errors.ExpectedVersionMismatch("node:Person", 1, 2), 409, "conflict", "published_dataset_version_conflict"),
-    (errors.ExpectedVersionMismatch("schema", 1, 2), 409, "conflict", "read_set_conflict"),
+    (
+        errors.ExpectedVersionMismatch("node:Person", 1, 2),
+        409,
+        "conflict",
+        {VERSIONS, "published_dataset_version_conflict"},
+    ),
+    (errors.ExpectedVersionMismatch("schema", 1, 2), 409, "conflict", {VERSIONS, "read_set_conflict"}),
     (errors.BranchReplaced("m"), 409, "conflict", "read_set_conflict"),
     (errors.Contention("m"), 409, "conflict", None),
     (errors.HistoryGap("m", commit_id="C"), 410, None, "change_feed_gap"),
@@ -174,8 +182,8 @@ EXAMPLES: list[tuple[OmnigraphError, int, str | None, str | None]] = [
     (refusals.RangeNotSatisfiable(9, 9, 3), 416, "bad_request", "blob_range"),
     (errors.WriteKeyReused("C"), 422, "bad_request", None),
     (errors.TooManyRequests("m"), 429, "too_many_requests", None),
-    (errors.OutcomeUnknown("m", commit_id="C"), 503, None, "recovery_required"),
-    (errors.StorageTransient("m", key="k"), 503, "internal", None),
+    (errors.OutcomeUnknown("m: secret-place", commit_id="C"), 503, None, "recovery_required"),
+    (errors.StorageTransient("secret-place", key="secret-place"), 503, "internal", None),
     (errors.PipelineFailed("m"), 503, "internal", None),
     (errors.StoragePermanent("secret-place", key="k"), 500, "internal", None),
     (errors.Damaged("secret-place", "what"), 500, "internal", None),
@@ -184,13 +192,14 @@ EXAMPLES: list[tuple[OmnigraphError, int, str | None, str | None]] = [
 
 @pytest.mark.parametrize(("error", "status", "code", "member"), EXAMPLES, ids=lambda each: getattr(each, "code", None))
 def test_an_error_of_the_engine_is_answered_as_the_table_says(
-    error: OmnigraphError, status: int, code: str | None, member: str | None
+    error: OmnigraphError, status: int, code: str | None, member: str | set[str] | None
 ) -> None:
     body = error_json(error)
     assert row_of(error).status == status
     assert body.get("code") == code
     assert body["problem"]["code"] == error.code
-    assert set(body) - {"error", "code", "problem"} == ({member} if member else set())
+    members = {member} if isinstance(member, str) else member or set()
+    assert set(body) - {"error", "code", "problem"} == members
     assert "secret-place" not in json.dumps(body)
     if code is None:
         assert "code" not in body
@@ -202,6 +211,8 @@ def test_conditions_that_pass_say_when_to_come_again() -> None:
 
     assert wait(errors.TooManyRequests("m")) == "60"
     assert wait(errors.Contention("m")) == "1"
+    assert wait(errors.ExpectedVersionMismatch("node:Person", 1, 2)) == "1"
+    assert wait(errors.ExpectedVersionMismatch("schema", 1, 2, reason="Person.age was dropped")) is None
     assert wait(errors.StorageTransient("m", key="k")) == "5"
 
 
@@ -235,3 +246,14 @@ def test_a_defect_says_nothing_and_the_log_everything(people: Path) -> None:
 
 def test_library_errors_are_the_only_ones_that_are_named(client: TestClient) -> None:
     assert issubclass(og.errors.LimitExceeded, og.errors.RequestRefused)
+
+
+def test_an_actor_has_so_many_reads_in_flight_and_others_have_their_own() -> None:
+    admission = Admission(Limits(actor_reads=2))
+    with admission.reading("eve"), admission.reading("eve"):
+        with pytest.raises(TooManyRequests, match="2 reads"), admission.reading("eve"):
+            pass
+        with admission.reading("ada"):
+            pass
+    with admission.reading("eve"):
+        pass

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from starlette.testclient import TestClient
 
 from omnigraph.errors import MethodNotAllowed, RouteNotFound
 from omnigraph.policy import ACTIONS
 from omnigraph.server.handlers import all_handlers
+from omnigraph.server.route import PATH_PATTERNS
 from omnigraph.server.routes import ROUTES
 from omnigraph.server.routing import Router
 
@@ -106,3 +110,23 @@ def test_a_wrong_method_says_which_are_right() -> None:
     with pytest.raises(MethodNotAllowed) as refusal:
         Router(ROUTES).find("PUT", b"/graphs/p/branches/merge")
     assert refusal.value.allowed == ("DELETE", "POST")
+
+
+WRONG = ["x", "..%2f..%2fgraph.json", "%00", "a" * 5_000, "01M7JHWS8BWJ2FHTQQ7RN6TVQ", "01m7jhws8bwj2fhtqq7rn6tvqh"]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_is_no_value_of_a_path_parameter_is_not_found(client: TestClient, wrong: str) -> None:
+    for method, path in (
+        ("POST", f"maintenance/recovery/{wrong}/resume"),
+        ("POST", f"maintenance/recovery/{wrong}/discard"),
+        ("GET", f"commits/{wrong}"),
+        ("GET", f"jobs/{wrong}"),
+    ):
+        answer = client.request(method, path)
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found"), (path, answer.text)
+
+
+def test_every_path_parameter_has_its_pattern() -> None:
+    names = {name for route in ROUTES for name in re.findall(r"{(\w+)}", route.path)}
+    assert names == set(PATH_PATTERNS)

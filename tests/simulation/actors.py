@@ -87,6 +87,7 @@ class Actor:
         self.batch = 0
         """The next number of the sequence that every actor writes, as several queries with one checkpoint would."""
         self.issued: list[str] = []
+        self.label = label
         self.history = self._start()
         self.greenlet = greenlet(self._live)
         self.greenlet.label = label  # type: ignore[attr-defined] # for the trace
@@ -96,7 +97,8 @@ class Actor:
             SimStore(self.world),
             self.identity,
             new_id=self._new_id,
-            clock=self.world.clock,
+            wall_clock=lambda: self.world.now - self.world.set_back.get(self.label, 0.0),
+            uptime=self.world.clock,
             sleep=lambda _: None,
             jitter=lambda: 0.5,
             max_tail=self.max_tail,
@@ -242,14 +244,14 @@ class Actor:
     def _kept(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
         self.model.meant(plan, snapshot)  # Somebody may recover it although the answer to storing it is lost.
         self.history.recovery.keep(PreparedPlan(plan, 0, {}), lambda: self.history.retention.check_prepared(plan))
-        return replace(plan, kept_since=self.world.now, staged_since=None)
+        return replace(plan, kept_since=self.history.clock(), staged_since=None)
 
     def long_write(self) -> None:
         """A write that stages for hours, and renews its lease every hour or so."""
         branch = self._branch()
         plan, snapshot = self._plan(branch, ("insert",))
         leases = self.history.leases
-        lease = leases.begin(snapshot.commit.ref, self.world.now)
+        lease = leases.begin(snapshot.commit.ref, self.history.clock())
         for _ in range(4):
             leases.renew(lease)
             self.world.now += RENEWED_AFTER_S
@@ -271,7 +273,7 @@ class Actor:
         self._publish(plan, snapshot)
 
     def _opening_plan(self) -> tuple[PublishPlan, Snapshot]:
-        since = self.world.now
+        since = self.history.clock()
         opening = self.history.branches.opening("dev", self._head("main"), self._new_id())
         plan = replace(self._plan_on(opening, ("insert",), commit_id=opening.id), staged_since=since)
         new_branch = self.world.random.random() < 0.5
@@ -314,7 +316,7 @@ class Actor:
             changes=changes,
             reads=relied,
             read_states={key: snapshot.table(key) for key in relied},
-            staged_since=self.world.now,
+            staged_since=self.history.clock(),
         )
 
     def _staged(self, before: TableState | None, key: str, commit_id: str) -> TableState:

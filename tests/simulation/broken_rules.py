@@ -15,11 +15,13 @@ from omnigraph.history import PublishPlan, branches
 from omnigraph.history.chain import Chain, encode_entry, key_of, watermark_folder, watermark_key
 from omnigraph.history.publish import Attempt
 from omnigraph.history.retention import Retention
+from omnigraph.history.times import SteadyClock
 from omnigraph.history.values import Commit, CommitStep, Entry, WriteKey
 from omnigraph.history.write_keys import WriteKeys
 from omnigraph.maintenance import cleanup
 from omnigraph.maintenance.cleanup import Cleaner, Survey
 from omnigraph.maintenance.reachable import Reachable
+from omnigraph.maintenance.retained import Retained
 from omnigraph.storage import ObjectInfo
 from omnigraph.write.publishing import Submission
 
@@ -149,8 +151,18 @@ def swept_positions_are_reused(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Chain, "_was_in_chain", lambda self, entry: True)
 
 
+def only_the_wall_clock_counts(patch: pytest.MonkeyPatch) -> None:
+    """A process whose clock was set back while it was away believes that no time has passed."""
+    patch.setattr(SteadyClock, "__call__", lambda self: self._sources[0]())
+
+
 def cleanup_takes_young_things(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cleanup, "GRACE_S", 0.0)
+
+
+def fences_supersede_commits(patch: pytest.MonkeyPatch) -> None:
+    """A commit is not kept for an hour after another one took its place, if there was a fence in between."""
+    patch.setattr(Retained, "add_recent", lambda *_: None)
 
 
 def cleanup_without_watermark(patch: pytest.MonkeyPatch) -> None:
@@ -282,7 +294,9 @@ RULES: Mapping[Patch, tuple[int, ...]] = {
     deleted_incarnations_are_forgotten: (21, 109, 266),
     incarnations_are_named_by_branch_alone: (7_416, 3_334, 13_697),
     swept_positions_are_reused: (5_100, 37_786, 8_195),
+    only_the_wall_clock_counts: (4_839, 6_655, 3_605),
     cleanup_takes_young_things: (6_480, 3_478, 1_370),
+    fences_supersede_commits: (1_266, 6_925, 1_661),
     cleanup_without_watermark: (6, 13, 2),
     cleanup_without_fences: (9_603, 6_655, 37_277),
     cleanup_without_cutoff: (5_577, 2_737, 3_605),

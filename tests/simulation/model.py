@@ -17,6 +17,8 @@ from omnigraph.history.values import Commit, CommitRef, Entry, Snapshot, TableSt
 from omnigraph.values.inline_rows import NO_INLINE, InlineChange
 
 Content = tuple[str, ...]
+KEPT_S = 3_600.0
+"""What was the head of a branch so recently is there."""
 
 
 class Violation(BaseException):
@@ -53,6 +55,8 @@ class Model:
     garbage: set[str] = field(default_factory=set)
     made_anew: int = 0
     """How often a swept position was created again; each is garbage."""
+    times: dict[tuple[str, int], float] = field(default_factory=dict)
+    """When each entry was written."""
     floors: dict[str, int] = field(default_factory=dict)
     tags: dict[str, CommitRef] = field(default_factory=dict)
     """Acknowledged ones."""
@@ -110,19 +114,19 @@ class Model:
 
     # ------------------------------------------------------------ what happens to objects
 
-    def written(self, key: str, data: bytes) -> None:
+    def written(self, key: str, data: bytes, now: float) -> None:
         room, _, rest = key.partition("/")
         if room == "branches":
-            self._entry_written(
-                unquote(rest.partition("/")[0]), position_of(key), key, chain_module.decode_entry(data, key)
-            )
+            branch, position = unquote(rest.partition("/")[0]), position_of(key)
+            self._entry_written(branch, position, key, chain_module.decode_entry(data, key))
+            self.times.setdefault((branch, position), now)
         elif room in ("nodes", "edges"):
             self.written_files.add(key)
         elif room == "retention":
             branch = unquote(rest.partition("/")[0])
             self.floors[branch] = max(self.floors.get(branch, 0), position_of(key))
 
-    def removed(self, key: str) -> None:
+    def removed(self, key: str, now: float) -> None:
         room, _, rest = key.partition("/")
         if room in ("nodes", "edges"):
             self.removed_files += 1
@@ -139,7 +143,21 @@ class Model:
             self._require(position != len(self.chains[branch]) - 1, f"the newest entry of {branch} was removed")
             for name, ref in self.tags.items():
                 self._require((ref.branch, ref.position) != (branch, position), f"tag {name} lost its commit")
+            self._require(
+                now - self._left_at(branch, position) >= KEPT_S, f"{branch}/{position} was removed though it was a head"
+            )
             self.swept.add((branch, position))
+
+    def _left_at(self, branch: str, position: int) -> float:
+        """The last time at which the branch, or another one that still lives, was at a commit of this entry."""
+        left = 0.0
+        for name, chain in self.chains.items():
+            for at, entry in enumerate(chain):
+                ref = entry.head.commit.ref
+                is_told = entry.incarnation in self.opened and chain[-1].alive
+                if entry.alive and (name == branch or is_told) and (ref.branch, ref.position) == (branch, position):
+                    left = max(left, self.times.get((name, at + 1), float("inf")))
+        return left
 
     def _entry_written(self, branch: str, position: int, key: str, entry: Entry) -> None:
         chain = self.chains.setdefault(branch, [])

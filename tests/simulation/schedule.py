@@ -70,7 +70,7 @@ def beginning(commits: int, with_branch: bool, max_inline: int) -> Beginning:
     world.ids = 0
     store = SimStore(world, turns=False)
     # The first entry has no predecessor to be checked against; the model takes it as it is.
-    history = History.create(store, b"{}", new_id=world.new_id, clock=world.clock)
+    history = History.create(store, b"{}", new_id=world.new_id, wall_clock=world.clock)
     first = model.chains["main"][0]
     model.commits[first.id] = first.head.commit
     model.incarnations.add(first.incarnation)
@@ -135,7 +135,7 @@ def run(seed: int, *, trace: list[str] | None = None) -> Model:
 
 def look_at_everything(world: World, identity: Identity) -> None:
     """A new process opens the graph: every branch, its whole log, every tag and every kept commit."""
-    history = History(SimStore(world, turns=False), identity, new_id=world.new_id, clock=world.clock)
+    history = History(SimStore(world, turns=False), identity, new_id=world.new_id, wall_clock=world.clock)
     model = world.model
     for branch in BRANCHES:
         chain = model.chains.get(branch, [])

@@ -20,7 +20,7 @@ from simulation.schedule import BOUNDS, SCHEMA_SEEDS, first_failure, run, seeds_
 
 from omnigraph.history import chain
 
-SCHEDULES = 10_000
+SCHEDULES = 6_000
 FOLDED = (1, 3)
 """Bounds that schedules reach."""
 SCHEDULES_SOAK = int(os.environ.get("OMNIGRAPH_SIM_SCHEDULES", "2000000"))

@@ -81,6 +81,9 @@ class World:
         self.hub = greenlet.getcurrent()
         self.late: list[tuple[str, bytes]] = []
         self.ids = 1_000
+        self.clock_setting = random.Random(-1 - seed)
+        self.set_back: dict[str, float] = {}
+        """By label of an actor: by how much its wall clock was set back."""
         self.trace: list[str] | None = None
 
     def clock(self) -> float:
@@ -104,7 +107,9 @@ class World:
             self.now += STEP_S
             if self.weather.stall and chance() < self.weather.stall:
                 self.arrive()
-                self.now += STALLS_S[int(chance() * len(STALLS_S))]
+                stall = STALLS_S[int(chance() * len(STALLS_S))]
+                self.now += stall
+                self._set_a_clock_back(actors, stall)
             if self.late and chance() < 0.3:
                 self.arrive()
             if asleep is None or asleep.dead or chance() < self.weather.wake:
@@ -113,6 +118,13 @@ class World:
             if actor is not asleep or len(alive) == 1:
                 actor.switch(self._fate(chance))
         self.arrive()
+
+    def _set_a_clock_back(self, actors: list[greenlet], stall: float) -> None:
+        """By about the time that has passed, of one of them or of none: to that one, no time seems to have passed."""
+        number = self.clock_setting.randrange(2 * len(actors))
+        if number < len(actors):
+            label: str = actors[number].label  # type: ignore[attr-defined] # the actor's
+            self.set_back[label] = self.set_back.get(label, 0.0) + stall
 
     def _fate(self, chance: Callable[[], float]) -> int:
         weather = self.weather
@@ -135,12 +147,12 @@ class World:
     def write(self, key: str, data: bytes) -> None:
         self.note("write", key)
         self.objects.write(key, data, self.now)
-        self.model.written(key, data)
+        self.model.written(key, data, self.now)
 
     def remove(self, key: str) -> None:
         if self.objects.remove(key):
             self.note("remove", key)
-            self.model.removed(key)
+            self.model.removed(key, self.now)
 
     def note(self, what: str, key: str) -> None:
         if self.trace is not None:

@@ -43,7 +43,7 @@ for name in ("to_pandas", "to_polars", "to_networkx", "to_igraph"):
     try:
         getattr(result, name)()
     except og.errors.MissingExtra as error:
-        said[name] = [str(error), error.hint]
+        said[name] = [error.message, error.hint]
 for name, call in {
     "load": lambda: g.load("people.jsonl", mode="merge", engine="spark"),
     "query": lambda: g.query("query q() { match { $p: Person } return { $p } }", engine="spark"),
@@ -53,7 +53,7 @@ for name, call in {
     try:
         call()
     except og.errors.MissingExtra as error:
-        said[name] = [str(error), error.hint]
+        said[name] = [error.message, error.hint]
 print(json.dumps(said))
 """
 

@@ -87,11 +87,21 @@ def test_a_notebook_shows_a_table_of_the_first_rows(graph: og.Graph) -> None:
     assert "<td>&lt;Bo&gt;</td><td></td>" in html
     assert "<td>1815-12-10T06:30:00.123456Z</td>" in html
     assert html.endswith("<p>3 rows</p>")
+    lines = str(graph.query(EVERYONE)).split("\n")
+    assert [line.split()[:2] for line in lines] == [
+        ["name", "born"],
+        ["<Bo>"],
+        ["Ada", "1815-12-10T06:30:00.123456Z"],
+        ["Cy"],
+        ["(3", "rows)"],
+    ]
     with graph.transaction() as tx:
         tx.insert_many("City", [{"name": f"c{number}"} for number in range(60)])
-    many = graph.query("query q() { match { $c: City } return { $c } }")._repr_html_()
+    cities = graph.query("query q() { match { $c: City } return { $c } }")
+    many = cities._repr_html_()
     assert many.count("<tr>") == 51
     assert many.endswith("<p>50 of 61 rows</p>")
+    assert str(cities).endswith("\n(50 of 61 rows)")
 
 
 def test_nodes_that_are_returned_whole_make_a_graph(graph: og.Graph) -> None:

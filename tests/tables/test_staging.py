@@ -28,6 +28,20 @@ def test_an_append_says_what_it_made_and_moves_nothing(tables: SmallTables) -> N
     assert Tables(str(tables.folder)).open(PATH, 1).rows == 0
 
 
+def test_of_a_table_with_many_versions_the_last_ones_used_stay_open(
+    tables: SmallTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables_store, "VERSIONS_CACHED", 3)
+    versions = [tables.empty()]
+    for number in range(5):
+        versions.append(tables.put(versions[-1], [number]))
+        assert len(tables._cache) <= 3
+    assert tables.open(PATH, versions[-1].version) is versions[-1]
+    again = tables.open(PATH, versions[1].version)
+    assert again is not versions[1]
+    assert again.read().to_pydict() == versions[1].read().to_pydict()
+
+
 def test_versions_branch_freely(tables: SmallTables) -> None:
     base = tables.put(tables.empty(), range(3))
     left, right = tables.put(base, [10]), tables.put(base, [20, 21])

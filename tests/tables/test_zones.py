@@ -29,6 +29,9 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assembly, "MIN_INDEX_ROWS", 1)
 
 
+pytestmark = pytest.mark.usefixtures("stores_every_commit")
+
+
 def loaded(folder: Path, loads: int = 2) -> og.Graph:
     graph = og.init(folder, SCHEMA, durability="process")
     numbers = random.Random(5)

@@ -16,9 +16,10 @@ from omnigraph.records.tabular import TabularReader
 SCALARS = ("String", "Blob", "Bool", "I32", "I64", "U32", "U64", "F32", "F64", "Date", "DateTime")
 PROPERTIES = [*(f"{name}?" for name in SCALARS), *(f"[{name}]?" for name in SCALARS if name != "Blob"), "Vector(2)?"]
 CATALOG = compile_schema("node A {\n" + "\n".join(f"  p{n}: {type}" for n, type in enumerate(PROPERTIES)) + "\n}")
-FRESH = FreshIds.after("01ARZ3NDEKTSV4RRFFQ69G5FAV")
+FRESH = FreshIds.new()
 
 MOMENT = dt.datetime(2024, 1, 1, 0, 0, 0, 1)
+NOT_UTF_8 = pa.array([b"\xffa", None]).view(pa.string())
 COLUMNS: dict[str, pa.Array] = {
     "null": pa.nulls(2),
     "bool": pa.array([True, None]),
@@ -33,6 +34,11 @@ COLUMNS: dict[str, pa.Array] = {
     "view": pa.array(["x", None], pa.string_view()),
     "words": pa.array(["x", None]).dictionary_encode(),
     "viewed words": pa.DictionaryArray.from_arrays(pa.array([0, None], pa.int8()), pa.array(["x"], pa.string_view())),
+    "not UTF-8": NOT_UTF_8,
+    "large not UTF-8": pa.array([b"\xffa", None], pa.large_binary()).view(pa.large_string()),
+    "words not UTF-8": NOT_UTF_8.dictionary_encode(),
+    "list not UTF-8": pa.ListArray.from_arrays(pa.array([0, 1, 1], pa.int32()), NOT_UTF_8),
+    "struct not UTF-8": pa.StructArray.from_arrays([NOT_UTF_8], ["a"]),
     "binary": pa.array([b"x", None]),
     "fixed binary": pa.array([b"xy", None], pa.binary(2)),
     "binary view": pa.array([b"x", None], pa.binary_view()),

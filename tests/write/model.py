@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from omnigraph.errors import (
     CardinalityViolation,
@@ -34,6 +34,7 @@ TABLES = ("node:Person", "node:Note", *ENDS)
 Row = dict[str, Any]
 Rows = dict[str, dict[str, Row]]
 Refusal = type[OmnigraphError]
+Result = TypeVar("Result")
 
 
 def no_rows() -> Rows:
@@ -73,10 +74,20 @@ class ModelTransaction:
         self.written: dict[str, set[str]] = {table: set() for table in TABLES}
         self.new: dict[str, set[str]] = {table: set() for table in TABLES}
         """Ids that the branch must not have."""
-        self.strict: set[str] = set()
-        """Tables where a row of the branch was changed or removed."""
+        self.committed: set[str] = set()
+        """Tables that its commit has changed."""
+        self.read: set[str] = set()
+        """Tables that a statement has read."""
+        self.statements: list[tuple[Callable[[ModelTransaction], object], object]] = []
+        """What was called, and what it returned if the caller has learned it."""
 
     # ------------------------------------------------------------ statements
+
+    def run(self, statement: Callable[[ModelTransaction], Result], *, learns: bool = True) -> Result:
+        """Run a statement that is run again if the branch has moved."""
+        result = statement(self)
+        self.statements.append((statement, result if learns else None))
+        return result
 
     def insert(self, table: str, id: str, row: Row, *, upsert: bool) -> None:
         if not upsert:
@@ -87,19 +98,23 @@ class ModelTransaction:
         self.written[table].add(id)
         self.rows[table][id] = row
 
+    def get(self, table: str, id: str) -> Row | None:
+        self.read.add(table)
+        return self.rows[table].get(id)
+
     def update(self, table: str, id: str, values: Row) -> bool:
+        self.read.add(table)
         old = self.rows[table].get(id)
         if old is None:
             return False
         row = {**old, **values}
         if id in self.written[table] or row != old:
-            if id not in self.written[table]:
-                self.strict.add(table)
             self.written[table].add(id)
             self.rows[table][id] = row
         return True
 
     def delete(self, table: str, id: str) -> bool:
+        self.read.add(table)
         if id not in self.rows[table]:
             return False
         if id in self.new[table] and id in self.base[table]:
@@ -107,21 +122,23 @@ class ModelTransaction:
         del self.rows[table][id]
         self.written[table].discard(id)
         self.new[table].discard(id)
-        if id in self.base[table]:
-            self.strict.add(table)
         if table in ENDS:
             return True
         for edges, ends in ENDS.items():
+            if table in ends:
+                self.read.add(edges)
             at = [column for column, end in zip(("src", "dst"), ends, strict=True) if end == table]
             for edge in [edge for edge, row in self.rows[edges].items() if any(row[column] == id for column in at)]:
                 self.delete(edges, edge)
         return True
 
     def update_where(self, table: str, condition: Callable[[Row], bool], values: Row) -> int:
+        self.read.add(table)
         matched = [id for id, row in self.rows[table].items() if condition(row)]
         return sum(self.update(table, id, values) for id in matched)
 
     def delete_where(self, table: str, condition: Callable[[Row], bool]) -> int:
+        self.read.add(table)
         matched = [id for id, row in self.rows[table].items() if condition(row)]
         return sum(self.delete(table, id) for id in matched)
 
@@ -142,25 +159,44 @@ class ModelTransaction:
         return edges | nodes | least
 
     def commit(self) -> Refusal | None:
-        """Apply to the branch as it is now, or say how it is refused."""
+        """Apply to the branch as it is now, or say how it is refused. If a table that was read has moved, all statements are run
+        again: as if the transaction had begun now, unless its caller would have learned something else."""
         if not self.changed:
             return None
+        if any(self.branch.versions[table] != self.versions[table] for table in self.read):
+            again = self._rerun()
+            if again is None:
+                return self._broken_values() or self._broken(self.base) or ExpectedVersionMismatch
+            if isinstance(again, type):
+                return again
+            refusal = again.commit()
+            self.committed = again.committed
+            return refusal
         error = self._broken_values() or self._broken(self.base)
         if error:
             return error
         moved = {table for table in self.changed | self.reads if self.branch.versions[table] != self.versions[table]}
-        if moved & self.changed & self.strict:
-            return ExpectedVersionMismatch
-        if moved:
-            error = self._broken(self.branch.rows)
-            removing = any(self.removed(table) for table in self.changed)
-            if error:
-                return ExpectedVersionMismatch if error is EndpointMissing and removing else error
+        error = self._broken(self.branch.rows) if moved else None
+        if error:
+            return error
         self.branch.rows = self._onto(self.branch.rows)
+        self.committed = self.changed
         for table in self.changed:
             self.branch.versions[table] += 1
         self.branch.commits += 1
         return None
+
+    def _rerun(self) -> ModelTransaction | Refusal | None:
+        """None if a statement returns something else."""
+        again = ModelTransaction(self.branch)
+        for statement, learned in self.statements:
+            try:
+                result = again.run(statement, learns=learned is not None)
+            except Refused as refused:
+                return refused.error
+            if learned is not None and result != learned:
+                return None
+        return again
 
     def _onto(self, rows: Rows) -> Rows:
         result = copied(rows)

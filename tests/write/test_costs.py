@@ -8,12 +8,17 @@ changes several tables the least hops of several such writes count. Requests are
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from s3_server import S3Server
 
 import omnigraph as og
+from omnigraph import errors
+from omnigraph.pipeline.choices import LoadMode
 
 pytestmark = pytest.mark.s3
 
@@ -49,6 +54,10 @@ class Costs:
             tx.insert("Person", name=name)
             tx.insert("Knows", from_=name, to="p0")
 
+    def load(self, path: Path, record: dict[str, object], mode: LoadMode = "merge") -> tuple[int, int]:
+        path.write_text(json.dumps(record))
+        return self.of(lambda: self.graph.load(path, mode=mode, engine="local"))
+
     def deepen(self, commits: int) -> None:
         for _ in range(commits):
             with self.graph.transaction() as tx:
@@ -81,6 +90,37 @@ def test_a_small_write_is_one_request(costs: Costs) -> None:
 def test_a_mutation_costs_what_the_transaction_costs(costs: Costs) -> None:
     text = 'query q($n: String) { insert Person { name: $n } insert Knows { from: $n, to: "p0" } }'
     assert {costs.of(lambda name=name: costs.graph.mutate(text, {"n": name})) for name in ("q2", "q3")} == {ONE}
+
+
+KNOWS = {"edge": "Knows", "from": "p2", "to": "p0"}
+LOADS: list[tuple[LoadMode, dict[str, object], int]] = [
+    ("append", KNOWS, 2),
+    ("merge", KNOWS, 2),
+    ("merge", {"type": "Person", "data": {"name": "q1", "nick": "n1"}}, 2),
+    ("merge", {"type": "Person", "data": {"name": "p3", "nick": "n2"}}, 2),
+    ("merge", {"type": "Person", "data": {"name": "p3", "nick": "n2"}}, 1),
+    ("patch", {"type": "Person", "data": {"name": "p3", "nick": "n4"}}, 2),
+    ("delete", {"type": "Person", "data": {"name": "p4"}}, 2),
+]
+
+
+def test_a_load_of_one_row_is_a_look_at_the_head_and_a_create(costs: Costs, tmp_path: Path) -> None:
+    """Warm. Nothing is written for a row that is there already."""
+    measured = [(mode, costs.load(tmp_path / "row.jsonl", record, mode)[0]) for mode, record, _ in LOADS]
+    assert measured == [(mode, requests) for mode, _, requests in LOADS]
+    assert {commit.kind for commit in costs.graph.commits(limit=6)} == {"load"}
+    assert costs.graph.recovery.list() == []
+
+
+def test_a_cold_load_of_one_edge(costs: Costs, tmp_path: Path) -> None:
+    """Identity, listing, entry, schema; the version and the data of the edges, which are compared, and of their ends; the create."""
+    path = tmp_path / "row.jsonl"
+    path.write_text(json.dumps(KNOWS))
+
+    def load(mode: LoadMode) -> None:
+        og.open(costs.uri, storage_options=costs.server.options).load(path, mode=mode, engine="local")
+
+    assert costs.of(lambda: load("merge"))[0] <= 9
 
 
 def test_ten_statements_with_a_hundred_rows_of_five_tables(s3: S3Server) -> None:
@@ -161,3 +201,50 @@ def test_depth_does_not_count(costs: Costs) -> None:
     assert len(costs.graph.commits(limit=2_000)) > 300
     for measured in (shallow, deep, side):
         assert measured.count(ONE) >= 7, "one may roll up the log, or fold"
+
+
+# ---------------------------------------------------------------- branches
+
+
+def test_the_heads_of_branches_are_read_at_the_same_time(costs: Costs) -> None:
+    """At most eight at once, so this holds where a store is asked over eight connections."""
+    graph, server = costs.graph, costs.server
+    for number in range(12):
+        graph.branches.create(f"b{number}")
+    costs.edge(2, "b3")
+    warm = [costs.of(graph.branches.list) for _ in range(3)]
+    assert {requests for requests, _ in warm} == {14}
+    assert min(hops for _, hops in warm) <= 4, "the names, and two rounds"
+    cold = [costs.of(lambda: og.open(costs.uri, storage_options=server.options).branches.list()) for _ in range(3)]
+    assert {requests for requests, _ in cold} == {28}
+    assert min(hops for _, hops in cold) <= 8, "identity and names, and twice two rounds"
+
+    def refused() -> None:
+        with pytest.raises(errors.BranchNotMerged):
+            graph.branches.delete("b3")
+
+    deletions = [costs.of(refused) for _ in range(3)]
+    assert max(requests for requests, _ in deletions) <= 17
+    assert min(hops for _, hops in deletions) <= 8
+
+
+def test_a_merge_reads_no_entry_twice(costs: Costs) -> None:
+    """Both heads and the base; data, transaction and version of the table; the entry."""
+    merges = []
+    for number in range(3):
+        costs.graph.branches.create(f"side{number}")
+        costs.edge(3 * number + 2, f"side{number}")
+        costs.edge(3 * number + 3)
+        merges.append(costs.of(lambda number=number: costs.graph.branches.merge(f"side{number}")))
+        keys = [(request.method, request.key) for request in costs.server.requests()]
+        assert len(keys) == len(set(keys))
+    assert min(requests for requests, _ in merges) <= 8
+
+
+def test_threads_that_share_a_cold_handle_list_a_branch_once(costs: Costs) -> None:
+    graph = og.open(costs.uri, storage_options=costs.server.options)
+    costs.server.reset()
+    with costs.server.latency(0.01), ThreadPoolExecutor(30) as pool:
+        assert len({commit.id for commit in pool.map(lambda _: graph.commit(), range(30))}) == 1
+    listings = [request for request in costs.server.requests() if request.method == "GET" and not request.key]
+    assert len(listings) == 1

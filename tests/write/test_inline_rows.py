@@ -137,7 +137,7 @@ def load(graph: og.Graph, rows: list[dict[str, Any]]) -> None:
 
 def beside(kind: str, others: list[Operation], rows: list[dict[str, Any]]) -> Operation:
     """What takes long, with everything else done after its work and before it is published."""
-    point = Failpoint.OPTIMIZE_BEFORE_PUBLISH if kind == "optimize" else Failpoint.LOAD_AFTER_INDEXES
+    point = Failpoint.OPTIMIZE_BEFORE_PUBLISH if kind == "optimize" else Failpoint.LOAD_BEFORE_PUBLISH
 
     def run(graph: og.Graph) -> None:
         done = []

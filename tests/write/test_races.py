@@ -33,14 +33,15 @@ STAGED = (Failpoint.TABLE_STAGED_DATA, Failpoint.TABLE_STAGED_VERSION)
 
 OK, KEY, MISMATCH, ENDPOINT = "ok", "key_conflict", "expected_version_mismatch", "endpoint_missing"
 
-# What the held writer (rows) hears after the other one (columns) has committed. The other one always commits.
+# What the held writer (rows) hears after the other one (columns) has committed. The other one always commits. An update or a delete
+# that found its node is a conflict only if the node has gone.
 #                  insert same    disjoint       upsert         update         delete node    insert edge
 TABLE = {
     "insert same": (KEY,          OK,            KEY,           OK,            OK,            OK),
     "disjoint":    (OK,           KEY,           OK,            OK,            OK,            OK),
     "upsert":      (OK,           OK,            OK,            OK,            OK,            OK),
-    "update":      (MISMATCH,     MISMATCH,      MISMATCH,      MISMATCH,      MISMATCH,      OK),
-    "delete node": (MISMATCH,     MISMATCH,      MISMATCH,      MISMATCH,      MISMATCH,      MISMATCH),
+    "update":      (OK,           OK,            OK,            OK,            MISMATCH,      OK),
+    "delete node": (OK,           OK,            OK,            OK,            MISMATCH,      OK),
     "insert edge": (OK,           OK,            OK,            OK,            ENDPOINT,      OK),
 }  # fmt: skip
 

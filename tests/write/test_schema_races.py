@@ -15,6 +15,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import ExpectedVersionMismatch, OmnigraphError
+from omnigraph.pipeline.load.job import LoadJob
 from omnigraph.testing.failpoints import Failpoint, FailpointReached, Park, arm, disarm_all, raising
 from omnigraph.write.joint import JointStage
 from omnigraph.write.proposal import propose
@@ -106,6 +107,17 @@ def load(mode: str, engine: Any = "local") -> Callable[[og.Graph, Path], object]
     return run
 
 
+def staged(run: Callable[[og.Graph, Path], object]) -> Callable[[og.Graph, Path], object]:
+    """A load that is staged and prepared as one of many rows is."""
+
+    def run_staged(graph: og.Graph, folder: Path) -> None:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(LoadJob, "_max_held_rows", 0)
+            run(graph, folder)
+
+    return run_staged
+
+
 def merge(graph: og.Graph, _: Path) -> None:
     graph.branches.merge("work", message="held")
 
@@ -148,6 +160,8 @@ KINDS = {
     "group": Kind(group, people=NOBODY_NEW | {"Dee", "Eve"}, refused=NOBODY_NEW | {"Eve"}),
     "load": Kind(load("append")),
     "merge load": Kind(load("merge")),
+    "staged load": Kind(staged(load("append"))),
+    "staged merge load": Kind(staged(load("merge"))),
     "overwrite": Kind(load("overwrite"), people=frozenset({"Dee"})),
     "batch of a stream": Kind(keyed),
     "merge": Kind(merge, (MERGE, MERGE, MERGE)),
@@ -370,6 +384,7 @@ def test_a_schema_change_that_is_in_is_acknowledged_whatever_comes_after_it(poin
 
 
 @pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.usefixtures("stores_every_commit")
 def test_a_prepared_load_is_resumed_under_the_schema_that_is_there_by_then(change: str, tmp_path: Path) -> None:
     graph = new_graph()
     arm(Failpoint.LOAD_BEFORE_PUBLISH, raising(FailpointReached()))

@@ -79,7 +79,12 @@ class Queue:
         self.pauses: list[float] = []
         history = graph._repository.history
         self.publisher = History(
-            history.store, history.identity, clock=lambda: self.now, sleep=self._pause, jitter=lambda: 0.5
+            history.store,
+            history.identity,
+            wall_clock=lambda: self.now,
+            uptime=lambda: self.now,
+            sleep=self._pause,
+            jitter=lambda: 0.5,
         ).publisher
         self.other = os.open(Path(graph.uri) / folder_of("main"), os.O_RDONLY)
         fcntl.flock(self.other, fcntl.LOCK_EX)

@@ -1,9 +1,21 @@
 """Differences between snapshots: diff, change feed and baseline."""
 
-from omnigraph.changes.baseline import Baseline, baseline_blocks, write_baseline
-from omnigraph.changes.diff import change_counts, diff
-from omnigraph.changes.entity_changes import ChangeFilter, EntityChange, TypeChanges
-from omnigraph.changes.feed import CommitChanges, CommitPage, FeedPage, commit_changes, poll
+from typing import TYPE_CHECKING
+
+from omnigraph.lazy_names import names_of
+
+if TYPE_CHECKING:
+    from omnigraph.changes.baseline import Baseline, baseline_blocks, write_baseline
+    from omnigraph.changes.diff import change_counts
+    from omnigraph.changes.entity_changes import ChangeFilter, EntityChange, TypeChanges
+    from omnigraph.changes.feed import CommitChanges, CommitPage, FeedPage, commit_changes, poll
+
+_HOMES = {
+    "omnigraph.changes.baseline": ("Baseline", "baseline_blocks", "write_baseline"),
+    "omnigraph.changes.diff": ("change_counts",),
+    "omnigraph.changes.entity_changes": ("ChangeFilter", "EntityChange", "TypeChanges"),
+    "omnigraph.changes.feed": ("CommitChanges", "CommitPage", "FeedPage", "commit_changes", "poll"),
+}
 
 __all__ = [
     "Baseline",
@@ -16,7 +28,8 @@ __all__ = [
     "baseline_blocks",
     "change_counts",
     "commit_changes",
-    "diff",
     "poll",
     "write_baseline",
 ]
+
+__getattr__ = names_of(__name__, _HOMES)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from omnigraph.changes.table_diff import DELETE, INSERT, SAME, UPDATE, changes_i
 from omnigraph.history import TableState
 from omnigraph.language.catalog import EntityType
 from omnigraph.language.projection import TypePair, kind_of, type_pairs, wider_entity
-from omnigraph.values.entities import Entity, entity_values
+from omnigraph.values.entities import entity_values
 from omnigraph.views import View
 from omnigraph.workers import IN_PROCESS, ExchangingWorkers
 
@@ -200,8 +200,8 @@ def entity_changes(before: TypeRows, after: TypeRows, rows: pa.Table) -> Iterato
     """The changes for rows of `changed_rows`, with the entities before and after."""
     entity = after.entity
     # A value that does not fit the later, narrower type is shown as it was.
-    old = _entities(before, rows.column("before"), wider_entity(before.entity, entity))
-    new = _entities(after, rows.column("after"), entity)
+    old = iter(entity_values(typed_rows_at(before, rows.column("before"), wider_entity(before.entity, entity))))
+    new = iter(entity_values(typed_rows_at(after, rows.column("after"), entity)))
     kind = kind_of(entity)
     type_id = type_id_of(entity)
     for id, op in zip(rows.column("id").to_pylist(), rows.column("op").to_pylist(), strict=True):
@@ -211,12 +211,6 @@ def entity_changes(before: TypeRows, after: TypeRows, rows: pa.Table) -> Iterato
             type_id=type_id,
             id=id,
             op=OPS[op],
-            before=None if op == INSERT else old[id],
-            after=None if op == DELETE else new[id],
+            before=None if op == INSERT else next(old),
+            after=None if op == DELETE else next(new),
         )
-
-
-def _entities(side: TypeRows, addresses: pa.ChunkedArray, entity: EntityType) -> Mapping[str, Entity]:
-    return {
-        str(entity_value["id"]): entity_value for entity_value in entity_values(typed_rows_at(side, addresses, entity))
-    }

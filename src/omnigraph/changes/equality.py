@@ -11,16 +11,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def differing(old: pa.Table, new: pa.Table, entity: EntityType) -> pa.Array:
-    """The ids of entities in both tables whose values differ."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    ids = old.column("id").combine_chunks().cast(pa.utf8())
-    ids = ids.filter(pc.is_in(ids, value_set=new.column("id").combine_chunks().cast(pa.utf8())))
-    return ids.filter(pa.array(differs(aligned(old, ids), aligned(new, ids), entity)))
-
-
 def differs(before: pa.Table, after: pa.Table, entity: EntityType) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Row by row, whether any value of the entity differs."""
     import numpy as np

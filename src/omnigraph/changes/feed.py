@@ -104,8 +104,10 @@ class _CommitChanges:
 def _take(changes: Iterator[EntityChange], budget: _Budget) -> _CommitChanges:
     taken: list[EntityChange] = []
     for change in changes:
-        if not budget.fits(change):
-            last = taken[-1] if taken else None
+        last = taken[-1] if taken else None
+        # The next page begins with another id: a graph may have several rows with one, from older loads.
+        is_of_last = last is not None and (last.type_id, last.id) == (change.type_id, change.id)
+        if not is_of_last and not budget.fits(change):
             return _CommitChanges(
                 tuple(taken), START if last is None else position_of(last.kind, last.type_id, last.id)
             )

@@ -111,10 +111,14 @@ def chunk_rows(*tables: Table | None) -> int:
 
 
 def typed_rows_at(stored: TypeRows, addresses: pa.ChunkedArray, wanted: EntityType) -> pa.Table:
-    """The rows at the non-null addresses, as rows of `wanted`."""
+    """The rows at the non-null addresses, in their order, as rows of `wanted`."""
+    import numpy as np
     import pyarrow as pa
 
     if stored.table is None:
         return project(pa.table({name: pa.array([], pa.utf8()) for name in ("id", "src", "dst")}), wanted, wanted)
-    rows = rows_at(stored.table, addresses.drop_null().to_numpy(), None)
+    places = addresses.drop_null().to_numpy()
+    rows = rows_at(stored.table, places, None)
+    if (places[:-1] > places[1:]).any():
+        rows = rows.take(np.searchsorted(rows.column(ROW_ADDRESS).to_numpy(), places))
     return project(rows, stored.entity, wanted)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.changes.equality import differing
+from omnigraph.changes.equality import differs
 from omnigraph.changes.stored_rows import MIN_CHUNK_ROWS, CarriedChange, TypeRows, chunk_rows, rows_at, typed_rows_at
 from omnigraph.language.projection import wider_entity
 from omnigraph.tables import Fragment, Table
@@ -79,18 +79,16 @@ def _changed_in_commit(before: TypeRows, after: ChangedTable, carried: CarriedCh
 
 def with_ops(before: TypeRows, after: TypeRows, joined: pa.Table, workers: ExchangingWorkers = IN_PROCESS) -> pa.Table:
     """The operations for rows (id, before, after) that are not stored in the same place on both sides: columns id, op, before, after."""
+    import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
     old, new = joined.column("before"), joined.column("after")
-    both = joined.filter(pc.and_(pc.is_valid(old), pc.is_valid(new)))
-    different = differing_ids(before, after, both, workers) if both.num_rows else pa.array([], pa.utf8())
-    op = pc.if_else(
-        pc.is_null(old),
-        INSERT,
-        pc.if_else(pc.is_null(new), DELETE, pc.if_else(pc.is_in(joined.column("id"), different), UPDATE, SAME)),
-    )
-    return pa.table({"id": joined.column("id"), "op": op.cast(pa.int8()), "before": old, "after": new})
+    is_old, is_new = (np.asarray(pc.is_valid(side), dtype=bool) for side in (old, new))
+    op = np.where(is_old, DELETE, INSERT).astype(np.int8)
+    if (both := is_old & is_new).any():
+        op[both] = np.where(differing(before, after, joined.filter(pa.array(both)), workers), UPDATE, SAME)
+    return pa.table({"id": joined.column("id"), "op": op, "before": old, "after": new})
 
 
 @dataclass(frozen=True)
@@ -111,8 +109,34 @@ class ComparedPair:
     def joined(self, removed: pa.Table, added: pa.Table, workers: ExchangingWorkers = IN_PROCESS) -> pa.Table:
         """The operations for rows (id and address) that only one side has, or that are stored elsewhere on the other."""
         old, new = removed.rename_columns(["id", "before"]), added.rename_columns(["id", "after"])
-        joined = old.join(new, "id", join_type="full outer").sort_by("id").combine_chunks()
-        return with_ops(self.before, self.after, joined, workers)
+        return with_ops(self.before, self.after, _by_id(old, new), workers)
+
+
+def _by_id(old: pa.Table, new: pa.Table) -> pa.Table:
+    """The rows of both sides, sorted by id. Rows of one side with equal ids, which a graph may have from older loads, are paired in
+    the order in which they are stored."""
+    keys = ["id"]
+    if old.num_rows and new.num_rows and (_has_equal_ids(old) or _has_equal_ids(new)):
+        old, new, keys = _numbered(old), _numbered(new), ["id", "number"]
+    joined = old.join(new, keys, join_type="full outer").sort_by([(key, "ascending") for key in keys])
+    return joined.select(["id", "before", "after"]).combine_chunks()
+
+
+def _has_equal_ids(rows: pa.Table) -> bool:
+    import pyarrow.compute as pc
+
+    return bool(pc.count_distinct(rows.column("id")).as_py() < rows.num_rows)
+
+
+def _numbered(rows: pa.Table) -> pa.Table:
+    """With the number of each row among those with its id."""
+    import numpy as np
+
+    ordered = rows.sort_by([(name, "ascending") for name in rows.column_names])
+    ids = ordered.column("id").to_numpy()
+    first = np.append(True, ids[1:] != ids[:-1])
+    places = np.arange(len(ids))
+    return ordered.append_column("number", [places - np.maximum.accumulate(np.where(first, places, 0))])
 
 
 @dataclass(frozen=True)
@@ -275,19 +299,20 @@ def _only_here(table: Table, fragment: Fragment, other: Table, twin: Fragment) -
     return addresses
 
 
-def differing_ids(before: TypeRows, after: TypeRows, both: pa.Table, workers: ExchangingWorkers) -> pa.Array:
-    """The ids whose values differ, for rows stored in different places on the two sides. null and empty differ."""
-    import pyarrow as pa
+def differing(
+    before: TypeRows, after: TypeRows, both: pa.Table, workers: ExchangingWorkers
+) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Row by row, whether values differ, for rows stored in different places on the two sides. null and empty differ."""
+    import numpy as np
 
     step = both.num_rows if both.num_rows <= MIN_CHUNK_ROWS else chunk_rows(before.table, after.table)
     tasks = [(before, after, both.slice(start, step)) for start in range(0, both.num_rows, max(step, 1))]
-    differing_ids = workers.map("compare rows", _differing, tasks)
-    return pa.concat_arrays([pa.array([], pa.utf8()), *differing_ids])
+    return np.concatenate([np.zeros(0, bool), *workers.map("compare rows", _differing, tasks)])
 
 
-def _differing(task: tuple[TypeRows, TypeRows, pa.Table]) -> pa.Array:
+def _differing(task: tuple[TypeRows, TypeRows, pa.Table]) -> np.ndarray[Any, np.dtype[np.bool_]]:
     before, after, chunk = task
     entity = wider_entity(before.entity, after.entity)
     old = typed_rows_at(before, chunk.column("before"), entity)
     new = typed_rows_at(after, chunk.column("after"), entity)
-    return differing(old, new, entity)
+    return differs(old, new, entity)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omnigraph.cli.output import cell, line, time_text
+from omnigraph.cli.output import cell, counted, line, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from omnigraph import Commit, Entity, EntityChange, JsonValue, TypeChanges
+    from omnigraph import Commit, Entity, EntityChange, JsonValue, Receipt, TypeChanges
 
 _COLOURS = {"insert": "green", "update": "yellow", "delete": "red"}
 _ABSENT = object()
@@ -33,6 +33,14 @@ def change_text(change: EntityChange) -> str:
         elif old != new:
             lines.append(f"  {name}: {_shown(old)} -> {_shown(new)}")
     return "\n".join(lines)
+
+
+def receipt_text(receipt: Receipt) -> str:
+    """`2 nodes, 0 edges (1 inserted, 1 replaced)`."""
+    nodes, edges = counted(receipt.affected_nodes, "node", "nodes"), counted(receipt.affected_edges, "edge", "edges")
+    words = ("inserted", "replaced", "updated", "deleted")
+    done = ", ".join(f"{count} {word}" for word in words if (count := getattr(receipt.total, word)))
+    return f"{nodes}, {edges}" + (f" ({done})" if done else "")
 
 
 def count_text(counts: Counter[str]) -> str:

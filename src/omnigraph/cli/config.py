@@ -10,11 +10,7 @@ from typing import Any
 
 from omnigraph.cli.output import FORMATS
 from omnigraph.errors import UsageError
-
-
-def config_folder() -> Path:
-    """The folder of the user's files: `~/.omnigraph`, or OMNIGRAPH_HOME."""
-    return Path(os.environ.get("OMNIGRAPH_HOME") or Path.home() / ".omnigraph")
+from omnigraph.user_folders import config_folder
 
 
 @dataclass(frozen=True)
@@ -72,8 +68,9 @@ class Config:
 
     @classmethod
     def load(cls) -> Config:
-        path = config_folder() / "config.yaml"
-        if not path.is_file():
+        folder = config_folder()
+        # A home that this user may not enter has no configuration either.
+        if folder is None or not os.path.exists(path := folder / "config.yaml"):
             return cls()
         import yaml
 

@@ -82,7 +82,16 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "Cancellation",
     ),
     "What writes did": (
-        *("Receipt", "TypeCounts", "LoadReceipt", "LoadCounts", "LoadRefusal", "LoadExplanation", "Stage"),
+        *(
+            "Receipt",
+            "TypeCounts",
+            "LoadReceipt",
+            "LoadCounts",
+            "LoadRefusal",
+            "MissingNodes",
+            "LoadExplanation",
+            "Stage",
+        ),
         *("Status", "MergeResult", "TypeSummary"),
         *("EmbedReport", "EmbeddedProperty"),
         *("MergeConflict", "Resolution", "PropertyConflict", "NoValue", "NO_VALUE", "SchemaLine", "SchemaConflict"),

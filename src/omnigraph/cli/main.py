@@ -46,7 +46,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "recovery": ("recovery",),
     "schemas": ("schema",),
     "servers": ("login", "logout", "profile", "graphs"),
-    "serving": ("serve", "token"),
+    "serving": ("serve", "studio", "token"),
     "shell": ("shell",),
     "sql": ("sql",),
     "status": ("status",),
@@ -185,7 +185,10 @@ def run(arguments: list[str]) -> int:
         click.echo(word + (f": {stop}" if str(stop) else ""), err=True)
         return EXIT_TERMINATED if terminated else EXIT_INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()
+        # What is still buffered goes nowhere: the end of the process would fail to write it once more, with an exit code of its own.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(nowhere, stream.fileno())
         return 0
     except OSError as error:
         place = f" {error.filename}" if error.filename else ""

@@ -180,6 +180,20 @@ load_engine_option = click.option(
     help="Where to run (default: auto): in this process, on Spark, on the Spark master at an address, or, with auto, "
     "by the size of the input.",
 )
+choose_option = click.option(
+    "--choose",
+    multiple=True,
+    metavar="NAME=CHOICE",
+    help="Instead of a guess: TYPE=node, TYPE=edge, TYPE.COLUMN=TYPE (a reference), =property, or =node (its values are nodes); "
+    "may repeat.",
+)
+missing_option = click.option(
+    "--missing",
+    type=click.Choice(["refuse", "skip", "stub"]),
+    default="refuse",
+    show_default=True,
+    help="Edges that name a missing node: refuse the load, skip them, or create stubs: the nodes with their key alone.",
+)
 conf_option = click.option(
     "--conf",
     multiple=True,

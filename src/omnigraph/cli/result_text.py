@@ -126,6 +126,6 @@ def _rows(table: pa.Table) -> list[Mapping[str, Any]]:
 
 
 def _is_numeric(type: pa.DataType) -> bool:
-    import pyarrow.types as pt
+    from pyarrow import types as pt
 
     return bool(pt.is_integer(type) or pt.is_floating(type) or pt.is_boolean(type))

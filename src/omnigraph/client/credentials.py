@@ -22,15 +22,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from omnigraph.errors import UsageError
+from omnigraph.user_folders import config_folder
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-
-
-def home() -> Path:
-    """The folder of the configuration: `~/.omnigraph`, or OMNIGRAPH_HOME."""
-    return Path(os.environ.get("OMNIGRAPH_HOME") or Path.home() / ".omnigraph")
 
 
 def check_server_name(name: str) -> str:
@@ -104,7 +100,9 @@ def check_token(token: str) -> str:
 
 def stored_tokens() -> Mapping[str, str]:
     """The tokens of the file, by server."""
-    path = home() / "credentials"
+    if (folder := config_folder()) is None:
+        return {}
+    path = folder / "credentials"
     try:
         with path.open(encoding="utf-8") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
@@ -146,7 +144,9 @@ def _parser() -> configparser.RawConfigParser:
 
 def _write(tokens: Mapping[str, str]) -> Path:
     """Replace the file atomically; it is never readable by others."""
-    path = home() / "credentials"
+    if (folder := config_folder()) is None:
+        raise UsageError("there is no home folder to keep tokens in", hint="set OMNIGRAPH_HOME to a folder of yours")
+    path = folder / "credentials"
     parser = _parser()
     for name, token in sorted(tokens.items()):
         parser[name] = {"token": token}

@@ -17,7 +17,7 @@ from omnigraph.language.schema.step_json import step_from_json
 from omnigraph.maintenance.indexes import IndexState
 from omnigraph.merge import NO_VALUE, MergeConflict, MergeResult, PropertyConflict, TypeSummary
 from omnigraph.pipeline.evolve.apply import SchemaReceipt
-from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
+from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt, MissingNodes
 from omnigraph.read import Explanation, InputChoice, InputColumns, Step
 from omnigraph.values.arrow import with_zone
 from omnigraph.values.entities import Entity
@@ -75,6 +75,17 @@ def load_receipt(value: Json, *, repeated: bool) -> LoadReceipt:
         base_branch=value["base_branch"],
         branch_created=value["branch_created"],
         repeated=repeated,
+        rejected=value.get("rejected", 0),
+        missing=tuple(MissingNodes(**{**gap, "examples": tuple(gap["examples"])}) for gap in value.get("missing", ())),
+        skipped={f"edge:{edge['name']}": edge["skipped"] for edge in value["edges"] if "skipped" in edge},
+        stubs={f"node:{node['name']}": node["stubs"] for node in value["nodes"] if "stubs" in node},
+        duplicates={f"edge:{edge['name']}": edge["duplicates"] for edge in value["edges"] if "duplicates" in edge},
+        without_adjacency={
+            f"{kind}:{counts['name']}": counts["without_adjacency"]
+            for kind, member in (("node", "nodes"), ("edge", "edges"))
+            for counts in value[member]
+            if "without_adjacency" in counts
+        },
     )
 
 

@@ -44,7 +44,7 @@ _DEFAULTS: Mapping[type[OmnigraphError], Mapping[str, Any]] = {
     errors.RejectedRecords: {**dict.fromkeys(_INPUT), "rejects": (), "total": 0},
     errors.InputError: dict.fromkeys(_INPUT),
     errors.UnreadableInput: {**dict.fromkeys(_INPUT), "problems": (), "total": 1},
-    errors.ExpectedVersionMismatch: {"table_key": "", "expected": 0, "actual": 0, "reason": None},
+    errors.ExpectedVersionMismatch: {"table_key": "", "expected": 0, "actual": 0, "reason": None, "entity_id": None},
     errors.HistoryGap: {"branch": None, "watermark": None, "commit_id": None},
     errors.KeyConflict: {"type_name": "", "entity_id": "", "entity_kind": "node"},
     errors.PolicyDenied: {"action": "", "branch": None, "target_branch": None, "why": None},

@@ -111,7 +111,7 @@ def _column(field: pa.Field) -> ResultColumn:
 
 
 def _kind(type: pa.DataType) -> ColumnKind:
-    import pyarrow.types as pt
+    from pyarrow import types as pt
 
     kinds: tuple[tuple[Callable[[pa.DataType], bool], ColumnKind], ...] = (
         (pt.is_string, "string"),

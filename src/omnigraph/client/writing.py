@@ -21,7 +21,7 @@ from omnigraph.graph.texts import read_source
 from omnigraph.history import MAIN, Once
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.choices import LoadMode
+    from omnigraph.pipeline.choices import LoadMode, Missing
     from omnigraph.pipeline.engines import Engine
     from omnigraph.pipeline.evolve.apply import SchemaReceipt
     from omnigraph.pipeline.load.inputs import Sources
@@ -75,6 +75,7 @@ class RemoteWriteMethods:
         time_format: str | None = None,
         map: Mapping[str, object] | str | Path | None = None,
         rejects: str | Path | None = None,
+        missing: Missing = "refuse",
         engine: Engine = "auto",
         conf: Mapping[str, str] | None = None,
         actor: str | None = None,
@@ -112,6 +113,8 @@ class RemoteWriteMethods:
         if message is not None:
             headers["Omnigraph-Message"] = _percent_encoded(message)
         query: dict[str, str | None] = {"branch": branch, "from": from_, "mode": mode}
+        if missing != "refuse":
+            query["missing"] = missing
         if isinstance(sources, Mapping):
             only_default("format", format, None, "DataFrames have none")
             with frame_files(sources, self._state.catalog(MAIN)) as files:

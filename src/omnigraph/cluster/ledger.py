@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from omnigraph.errors import ClusterConflict, ConfigurationError, ObjectExists, ObjectMissing, Problem
+from omnigraph.errors import ClusterConflict, ConfigurationError, NotFound, ObjectExists, ObjectMissing, Problem
 from omnigraph.storage.store import Store
 
 VERSION = 1
@@ -96,6 +96,18 @@ class LedgerStore:
             return Ledger()
         key = revisions[-1].key
         return _ledger(key, self.store.get(key))
+
+    def revisions(self) -> list[int]:
+        """The numbers of all revisions, oldest first."""
+        return [int(info.key.rpartition("/")[2].removesuffix(".json")) for info in self.store.list(_LEDGER)]
+
+    def revision(self, number: int) -> Ledger:
+        """NotFound if there is no such revision."""
+        key = f"{_LEDGER}/{number:012d}.json"
+        data = self.store.find(key)
+        if data is None:
+            raise NotFound(f"the cluster has no revision {number}")
+        return _ledger(key, data)
 
     def publish(self, ledger: Ledger) -> Ledger:
         """Publish this as the revision after the one it was changed from. ClusterConflict if another process was first."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from omnigraph.deadlines import NEVER, Deadline
 from omnigraph.expressions.functions import evaluated
 from omnigraph.language.query.plan import Constant, Expression, FunctionCall, ListOf, Now, Parameter, children
+from omnigraph.runtime import WorkingMemory
 from omnigraph.values.json_values import typed_value
 from omnigraph.values.temporal import utc_without_zone
 from omnigraph.values.types import PropertyType, Scalar
@@ -16,11 +18,12 @@ from omnigraph.values.types import PropertyType, Scalar
 
 @dataclass(frozen=True)
 class Arguments:
-    """The arguments of one call of a query: bound parameters, its one point in time, and how long it may take."""
+    """The arguments of one call of a query: bound parameters, its one point in time, how long it may take and in which memory."""
 
     parameters: Mapping[str, object]
     now: dt.datetime
     deadline: Deadline = NEVER
+    memory: WorkingMemory = field(default_factory=partial(WorkingMemory, 0), compare=False, repr=False)
 
     def value(self, expression: Expression) -> object:
         """The Python value of a known expression, as a column of its type would hold it."""

@@ -47,6 +47,15 @@ _COMPARE = {
     ">=": "greater_equal",
 }
 _ARITHMETIC = {"+": "add", "-": "subtract", "*": "multiply"}
+_KERNELS = {
+    "year": "year",
+    "month": "month",
+    "day": "day",
+    "week": "iso_week",
+    "length": "utf8_length",
+    "size": "list_value_length",
+}
+"""Functions of one value that Arrow computes as Python does."""
 
 
 class NotInterpreted(Exception):
@@ -76,14 +85,20 @@ def is_interpreted(expression: Expression) -> bool:
 
 
 class Interpreter:
-    """`column` gives the values of a stored column of a variable, one for each of `rows` rows."""
+    """`column` gives the values of a stored column of a variable, one for each of `rows` rows; `precomputed` those of what depends on
+    more than the row, such as blocks and aggregates."""
 
     def __init__(
-        self, arguments: Arguments, rows: int, column: Callable[[str, str], pa.Array | pa.ChunkedArray]
+        self,
+        arguments: Arguments,
+        rows: int,
+        column: Callable[[str, str], pa.Array | pa.ChunkedArray],
+        precomputed: Callable[[Expression], pa.Array] | None = None,
     ) -> None:
         self._arguments = arguments
         self._rows = rows
         self._column = column
+        self._precomputed = precomputed
 
     def evaluate(self, expression: Expression) -> pa.Array:
         """One value per row. Raises ArithmeticOverflow, NotInterpreted."""
@@ -129,7 +144,9 @@ class Interpreter:
                 return self._choice(expression)
             case Quantified():
                 return self._quantified(expression)
-        raise NotInterpreted
+        if self._precomputed is None:
+            raise NotInterpreted
+        return self._precomputed(expression)
 
     def _binary(self, binary: Binary) -> Cells:
         import pyarrow.compute as pc
@@ -158,38 +175,47 @@ class Interpreter:
 
     def _call(self, call: FunctionCall) -> pa.Array:
         import pyarrow as pa
+        import pyarrow.compute as pc
 
-        columns = [self._spread(self._cells(argument)).to_pylist() for argument in call.arguments]
-        rows = zip(*columns, strict=True)
-        return pa.array([evaluated(call, row) for row in rows], arrow_type(call.type))
+        cells = [self._spread(self._cells(argument)) for argument in call.arguments]
+        target = arrow_type(call.type)
+        if call.function in _KERNELS:
+            return getattr(pc, _KERNELS[call.function])(cells[0]).cast(target)
+        if call.function == "coalesce" and not call.type.is_list:
+            return pc.coalesce(*(_in_type(argument, call.type) for argument in cells))
+        rows = zip(*(argument.to_pylist() for argument in cells), strict=True)
+        return pa.array([evaluated(call, row) for row in rows], target)
 
     def _choice(self, choice: Choice) -> pa.Array:
         """Each branch is computed only for the rows that take it."""
         import numpy as np
         import pyarrow as pa
 
-        result: list[object] = [None] * self._rows
-        rest = np.arange(self._rows)
+        parts, places, rest = [], [], np.arange(self._rows)
         for condition, value in choice.branches:
-            narrower = self._among_rows(rest)
-            holds = as_mask(narrower.evaluate(condition))
-            self._fill(result, rest[holds], value, choice.type)
+            holds = as_mask(self._among_rows(rest).evaluate(condition))
+            parts.append(_in_type(self._among_rows(rest[holds]).evaluate(value), choice.type))
+            places.append(rest[holds])
             rest = rest[~holds]
-        if choice.otherwise is not None:
-            self._fill(result, rest, choice.otherwise, choice.type)
-        return pa.array(result, arrow_type(choice.type))
-
-    def _fill(self, result: list[object], rows: np.ndarray, value: Expression, type_: PropertyType) -> None:
-        cells = self._among_rows(rows).evaluate(value).to_pylist()
-        for place, cell in zip(rows.tolist(), cells, strict=True):
-            result[place] = in_type(cell, type_)
+        if choice.otherwise is None:
+            parts.append(pa.nulls(len(rest), arrow_type(choice.type)))
+        else:
+            parts.append(_in_type(self._among_rows(rest).evaluate(choice.otherwise), choice.type))
+        order = np.empty(self._rows, np.int64)
+        order[np.concatenate([*places, rest])] = np.arange(self._rows)
+        return pa.concat_arrays(parts).take(pa.array(order))
 
     def _among_rows(self, rows: np.ndarray) -> Interpreter:
         """The same columns with these rows only, some of them possibly repeated."""
         import pyarrow as pa
 
-        places = pa.array(rows)
-        return Interpreter(self._arguments, len(rows), lambda variable, name: self._column(variable, name).take(places))
+        places, precomputed = pa.array(rows), self._precomputed
+        return Interpreter(
+            self._arguments,
+            len(rows),
+            lambda variable, name: self._column(variable, name).take(places),
+            None if precomputed is None else lambda expression: precomputed(expression).take(places),
+        )
 
     def _quantified(self, quantified: Quantified) -> pa.Array:
         import numpy as np
@@ -204,7 +230,7 @@ class Interpreter:
         def column(variable: str, name: str) -> pa.Array:
             return items if (variable, name) == (item, "") else around._column(variable, name)
 
-        truth = Interpreter(self._arguments, len(parents), column).evaluate(quantified.condition)
+        truth = Interpreter(self._arguments, len(parents), column, around._precomputed).evaluate(quantified.condition)
         decisive, unknown = np.zeros(self._rows, bool), np.zeros(self._rows, bool)
         wanted = quantified.kind == "any"
         decisive[parents[np.asarray(pc.fill_null(pc.equal(truth, wanted), False))]] = True
@@ -312,6 +338,19 @@ def _cast(cells: Any, type_: pa.DataType | None) -> Any:
     import pyarrow.compute as pc
 
     return cells if type_ is None or cells.type == type_ else pc.cast(cells, type_, safe=False)
+
+
+def _in_type(cells: pa.Array, type_: PropertyType) -> pa.Array:
+    """Values in the wider type that several values share."""
+    import pyarrow as pa
+
+    target = arrow_type(type_)
+    if cells.type == target:
+        return cells
+    try:
+        return cells.cast(target, safe=not type_.scalar.is_float)
+    except pa.ArrowInvalid as error:
+        raise ArithmeticOverflow from error
 
 
 def _computed(function: str, operands: list[Cells], type_: PropertyType) -> Cells:

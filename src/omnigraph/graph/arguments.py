@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from omnigraph.errors import UsageError
+from omnigraph.storage.os_errors import raise_out_of_files
 
 F = TypeVar("F", bound=Callable[..., Any])
 ArgumentCheck = Callable[[Any], Any]
@@ -41,7 +42,18 @@ def _has_names(value: object) -> bool:
 
 _KINDS.update(
     dict.fromkeys(
-        ["LoadMode", "FileFormat", "StreamFormat", "Durability", "Verify", "Lost", "Strategy", "By", "Which"],
+        [
+            "LoadMode",
+            "Missing",
+            "FileFormat",
+            "StreamFormat",
+            "Durability",
+            "Verify",
+            "Lost",
+            "Strategy",
+            "By",
+            "Which",
+        ],
         _KINDS["str"],
     )
 )
@@ -54,7 +66,11 @@ def checked(function: F) -> F:
 
     @functools.wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
-        return function(*check(arguments, options), **options)
+        try:
+            return function(*check(arguments, options), **options)
+        except BaseException as error:
+            raise_out_of_files(error)
+            raise
 
     return cast(F, call)
 

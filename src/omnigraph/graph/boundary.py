@@ -1,5 +1,5 @@
 """Where calls enter and leave the library: arguments are checked, the policy is asked, and a call that fails because of a damaged
-file raises Damaged with the file's name.
+file raises Damaged with the file's name. Where no more files may be open, the error says so.
 
 Lance, Arrow and DuckDB report damage in many ways. So when one of them fails, the files of the tables that were opened last are
 checked.
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from omnigraph.errors import OmnigraphError, PipelineFailed, StoragePermanent
 from omnigraph.graph.access import asking, asking_property
 from omnigraph.graph.arguments import argument_checks
+from omnigraph.storage.os_errors import raise_out_of_files
 from omnigraph.views import Repository
 
 C = TypeVar("C", bound=type)
@@ -61,6 +62,7 @@ def _watched(repository: Repository, stream: Iterator[Any]) -> Iterator[Any]:
 
 def _raise_damage(repository: Repository, error: BaseException) -> None:
     """Raise Damaged if a file is the cause of an error that is not one of ours, HistoryGap if cleanup has removed it."""
+    raise_out_of_files(error)
     ours = isinstance(error, OmnigraphError) and not isinstance(error, StoragePermanent | PipelineFailed)
     # A panic in Lance is a BaseException.
     if ours or not (isinstance(error, Exception) or type(error).__name__ == "PanicException"):

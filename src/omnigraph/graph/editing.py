@@ -6,12 +6,13 @@ from functools import cache
 
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.completion import Completion, completions
-from omnigraph.language.query.statements import Statement, is_unfinished, moved, statements
+from omnigraph.language.query.statements import Statement, as_query, is_unfinished, moved, statements
 
 __all__ = [
     "Catalog",
     "Completion",
     "Statement",
+    "as_query",
     "completions",
     "declarations",
     "function_names",

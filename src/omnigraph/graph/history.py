@@ -112,7 +112,8 @@ class HistoryMethods(GraphState):
         >>> for change in g.diff("main~1", "main", types=["Person"]):
         ...     print(change.op, change.id)
         """
-        from omnigraph.changes import ChangeFilter, diff
+        from omnigraph.changes import ChangeFilter
+        from omnigraph.changes.diff import diff
 
         before, after = self._repository.resolve(a), self._repository.resolve(b)
         only = ChangeFilter.of(kinds, types, ops, ids, catalog=after.catalog)

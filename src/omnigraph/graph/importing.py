@@ -16,6 +16,7 @@ from omnigraph.pipeline.engines import Engine
 from omnigraph.storage import Durability
 
 if TYPE_CHECKING:
+    from omnigraph.pipeline.choices import Missing
     from omnigraph.pipeline.infer.inferring import InferredSchema
     from omnigraph.pipeline.load.receipt import LoadReceipt
 
@@ -28,19 +29,40 @@ def infer_schema(
     paths: str | Path | Sequence[str],
     *,
     key: Sequence[str] = (),
+    null: Sequence[str] = (),
+    choose: Mapping[str, str] | None = None,
+    missing: Missing = "refuse",
     sample: int = SAMPLE_ROWS,
     storage_options: Mapping[str, str] | None = None,
+    show_progress: bool = False,
 ) -> InferredSchema:
     """Infer a schema from CSV, JSON and Parquet files, SQLite and DuckDB files, and folders of them. `key` names keys that you
-    know: "Port.code", or "code" for every type that has it. Reads the first `sample` rows of each table, or all of them if it is
-    0; every row that was read can be loaded.
+    know: "Port.code", or "code" for every type that has it. `null` lists texts that mean null in every column; without it only empty
+    cells do, and among numbers and dates also words such as N/A. `choose` corrects guesses: `{"Flight": "node"}` (or "edge"),
+    `{"Flight.dest": "Airport"}` for a column that refers to a type, "property" for one that does not, "node" for one whose values
+    are nodes. With `missing` "skip" or "stub", which the load then needs too, columns most of whose values are keys become edges;
+    otherwise the comments name them. Reads the first `sample` rows of each table, or all of them if
+    it is 0; every row that was read can be loaded.
 
     >>> guessed = og.infer_schema("Person.csv", key=["Person.name"])
     >>> assert guessed.schema.startswith("// Inferred from data.")
     """
-    from omnigraph.pipeline.infer.inferring import infer
+    import sys
 
-    return infer(_listed(paths), keys=key, sample=sample, options=storage_options)
+    from omnigraph.pipeline.infer.choices import Choices
+    from omnigraph.pipeline.infer.inferring import infer
+    from omnigraph.pipeline.progress import shown_on
+
+    with shown_on(sys.stderr, show_progress) as progress:
+        return infer(
+            _listed(paths),
+            keys=key,
+            nulls=null,
+            choices=Choices(choose or {}, takes_near=missing != "refuse"),
+            sample=sample,
+            options=storage_options,
+            progress=progress,
+        )
 
 
 def _listed(paths: str | Path | Sequence[str]) -> list[str]:
@@ -66,9 +88,12 @@ def import_data(
     uri: str | Path,
     *,
     key: Sequence[str] = (),
+    null: Sequence[str] = (),
+    choose: Mapping[str, str] | None = None,
     sample: int = SAMPLE_ROWS,
     dry_run: bool = False,
     rejects: str | Path | None = None,
+    missing: Missing = "refuse",
     engine: Engine = "auto",
     actor: str | None = None,
     message: str | None = None,
@@ -80,13 +105,23 @@ def import_data(
 
     AlreadyExists if there is a graph with entities at `uri`. An import that was interrupted before its load ended leaves a graph
     without entities, and can be run again. A dry run only infers the schema, and checks only the rows that it reads for that.
-    `rejects` names a new file for records that cannot be read, as in `Graph.load`.
+    `rejects` names a new file for records that cannot be read, and `missing` says what is done about edges that name missing
+    nodes, as in `Graph.load`.
 
     >>> imported = og.import_data("Person.csv", "./imported", engine="local")
     >>> assert imported.receipt.total_entities == 2
     """
     check_attribution(actor, message)
-    inferred = infer_schema(paths, key=key, sample=sample, storage_options=storage_options)
+    inferred = infer_schema(
+        paths,
+        key=key,
+        null=null,
+        choose=choose,
+        missing=missing,
+        sample=sample,
+        storage_options=storage_options,
+        show_progress=show_progress,
+    )
     if dry_run:
         return Imported(inferred, None, None)
     graph = _new_or_empty(str(uri), inferred, actor, storage_options, durability)
@@ -96,6 +131,7 @@ def import_data(
             mode="append",
             map=inferred.map,
             rejects=rejects,
+            missing=missing,
             engine=engine,
             actor=actor,
             message=message or "import",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from omnigraph.errors import UsageError
 from omnigraph.views import View
@@ -15,8 +15,15 @@ if TYPE_CHECKING:
 Parameters = Mapping[str, object]
 
 
+class SourceText(NamedTuple):
+    """A text that was passed or read before, and the file that it was read from."""
+
+    text: str
+    file: str | None
+
+
 def compiled_read(
-    gq: str | Path, view: View, params: Parameters | None, name: str | None
+    gq: str | Path | SourceText, view: View, params: Parameters | None, name: str | None
 ) -> tuple[ReadPlan, dict[str, object]]:
     """A read's plan under the view's schema, and its bound parameters. UsageError for a mutation."""
     from omnigraph.language.parameters import check_cuts
@@ -30,7 +37,7 @@ def compiled_read(
 
 
 def compiled_mutation(
-    gq: str | Path, view: View, params: Parameters | None, name: str | None
+    gq: str | Path | SourceText, view: View, params: Parameters | None, name: str | None
 ) -> tuple[MutationPlan, dict[str, object]]:
     """A mutation's plan under the view's schema, and its bound parameters. UsageError for a read."""
     from omnigraph.language.query.plan import MutationPlan
@@ -42,7 +49,7 @@ def compiled_mutation(
 
 
 def _compiled(
-    gq: str | Path, view: View, params: Parameters | None, name: str | None
+    gq: str | Path | SourceText, view: View, params: Parameters | None, name: str | None
 ) -> tuple[ReadPlan | MutationPlan, dict[str, object]]:
     from omnigraph.language.parameters import bind_parameters
     from omnigraph.language.query.compiler import compile_query
@@ -71,16 +78,18 @@ def declared_parameters(gq: str | Path, name: str | None) -> list[str]:
     return list(parameter_types(text, name, file))
 
 
-def read_source(text_or_path: str | Path, suffix: str = "") -> tuple[str, str | None]:
+def read_source(text_or_path: str | Path | SourceText, suffix: str = "") -> SourceText:
     """A text and, if it was read from a file, its path. A Path, or a one-line string that ends in `suffix`, is read."""
+    if isinstance(text_or_path, SourceText):
+        return text_or_path
     is_path = isinstance(text_or_path, Path) or (
         suffix != "" and text_or_path.endswith(suffix) and "\n" not in text_or_path
     )
     if not is_path:
-        return str(text_or_path), None
+        return SourceText(str(text_or_path), None)
     path = Path(text_or_path)
     try:
-        return path.read_text(encoding="utf-8"), str(path)
+        return SourceText(path.read_text(encoding="utf-8"), str(path))
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:  # not UTF-8, or not a valid path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
@@ -11,7 +12,7 @@ from omnigraph.deadlines import Deadline
 from omnigraph.errors import OmnigraphError, UsageError
 from omnigraph.graph.access import TRANSACTION, Caller, touched
 from omnigraph.graph.boundary import names_damage
-from omnigraph.graph.texts import compiled_mutation, compiled_read, read_source
+from omnigraph.graph.texts import SourceText, compiled_mutation, compiled_read, read_source
 from omnigraph.history import KeyName, Once
 from omnigraph.policy import Ask
 from omnigraph.values.entities import Entity, Value, entity_value
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph.expressions.arguments import Arguments
-    from omnigraph.language.query.plan import ReadPlan
+    from omnigraph.language.query.plan import MutationPlan, ReadPlan
     from omnigraph.read import Result
     from omnigraph.write import GroupCommitter, Receipt, WriteTransaction
 
@@ -138,22 +139,26 @@ class Transaction:
 
         >>> tx.mutate("people.gq", {"name": "Dee", "age": 54}, name="grow")
         """
-        from omnigraph.write import adds_only, run_mutation
+        from omnigraph.write import adds_only
 
-        text, _ = read_source(gq, ".gq")
-        writes = self._asking("mutate", text, params, name)
+        source = read_source(gq, ".gq")
+        writes = self._asking("mutate", source.text, params, name)
+        mutation = _Mutation(source, dict(params or {}), name, self._caller)
+        plan: MutationPlan | None = None
         refusal: OmnigraphError | None = None
         try:
-            plan, bound = compiled_mutation(gq, writes.view, params, name)
+            plan, _ = mutation.compile(writes.view)
         except OmnigraphError as error:
             refusal = error
-        if (refusal or not adds_only(plan)) and writes.confirm():
-            plan, bound = compiled_mutation(gq, writes.view, params, name)
-        elif refusal is not None:
+        if (plan is None or not adds_only(plan)) and writes.confirm():
+            plan, _ = mutation.compile(writes.view)
+        if plan is None:
+            assert refusal is not None, "what does not compile is refused"
             raise refusal
-        if self._caller is not None:
-            self._caller.ask(Ask("change", branch=self.branch, types=touched(plan)))
-        run_mutation(writes, plan, bound, _matched_rows)
+        if adds_only(plan):
+            mutation(writes)
+        else:
+            writes.run(mutation)
         return plan.name
 
     # ------------------------------------------------------------ reading
@@ -183,8 +188,13 @@ class Transaction:
         deadline = Deadline(timeout)
         writes = self._opened()
         writes.confirm()
-        plan, bound = compiled_read(gq, writes.view, params, name)
-        return run_read(writes.preview(), plan, bound, deadline=deadline)
+        source, bound_to = read_source(gq, ".gq"), dict(params or {})
+
+        def run(writes: WriteTransaction) -> Result:
+            plan, bound = compiled_read(source, writes.view, bound_to, name)
+            return run_read(writes.preview(plan.reads), plan, bound, now=writes.now, deadline=deadline)
+
+        return writes.run(run, compare=lambda result: result.rows)
 
     # ------------------------------------------------------------ ending
 
@@ -238,6 +248,27 @@ class Transaction:
         if self._state != "open":
             raise UsageError(f"this transaction has ended: it is {self._state}", hint="begin another one")
         return self._writes
+
+
+@dataclass(frozen=True)
+class _Mutation:
+    """A mutation as a statement: it is compiled under the schema of the state that it runs on."""
+
+    source: SourceText
+    params: Mapping[str, object]
+    name: str | None
+    caller: Caller | None
+
+    def compile(self, view: View) -> tuple[MutationPlan, dict[str, object]]:
+        return compiled_mutation(self.source, view, self.params, self.name)
+
+    def __call__(self, writes: WriteTransaction) -> None:
+        from omnigraph.write import run_mutation
+
+        plan, bound = self.compile(writes.view)
+        if self.caller is not None:
+            self.caller.ask(Ask("change", branch=writes.branch, types=touched(plan)))
+        run_mutation(writes, plan, bound, _matched_rows)
 
 
 def _matched_rows(view: View, plan: ReadPlan, arguments: Arguments) -> list[dict[str, Value]]:

@@ -17,7 +17,7 @@ from omnigraph.pipeline.engines import AUTO, Engine, refuse_memory
 from omnigraph.policy import Ask
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.choices import LoadMode
+    from omnigraph.pipeline.choices import LoadMode, Missing
     from omnigraph.pipeline.embed import EmbedReport, Which
     from omnigraph.pipeline.load.explaining import LoadExplanation
     from omnigraph.pipeline.load.inputs import Sources
@@ -123,6 +123,7 @@ class WriteMethods(GraphState):
         time_format: str | None = None,
         map: Mapping[str, object] | str | Path | None = None,
         rejects: str | Path | None = None,
+        missing: Missing = "refuse",
         engine: Engine = AUTO,
         conf: Mapping[str, str] | None = None,
         actor: str | None = None,
@@ -137,7 +138,10 @@ class WriteMethods(GraphState):
 
         `from_` creates a missing branch at that revision, in the same step as the load: there is never a branch without its load.
         A branch that exists, or that another process creates meanwhile, is loaded into like any other; with `new_branch` that is
-        AlreadyExists. Rejected records make the whole load fail unless `rejects` names a new file for them. `encoding` is that of
+        AlreadyExists. Rejected records make the whole load fail unless `rejects` names a new file for them. `missing` says what is
+        done about edges that name a node which is neither in the graph nor in the input: "refuse" the load, "skip" them (they count
+        as rejected, and are written to `rejects`), or "stub": create the nodes with their key alone, if their type needs no other
+        property. The receipt's `missing`, `skipped` and `stubs` count them. `encoding` is that of
         JSON lines and CSV (UTF-8). For CSV: `delimiter` (a comma), `quote` (a double quote), `null`, a text that means null in
         addition to the empty cell, `columns` for files without a header, and the `date_format` and `time_format` of dates and
         instants (`"%d.%m.%Y"`). The path "-" is standard input. `map` maps columns of CSV and Parquet to names of the schema
@@ -182,6 +186,7 @@ class WriteMethods(GraphState):
             text=TextOptions.checked(encoding, delimiter, quote, null, columns, date_format, time_format),
             map=column_map(map),
             rejects=rejects,
+            missing=missing,
             actor=actor,
             message=message,
             if_commit=if_commit,
@@ -190,7 +195,7 @@ class WriteMethods(GraphState):
             dry_run=dry_run,
         )
         with shown_on(sys.stderr, show_progress, on_progress) as progress:
-            return load(self._repository, sources, options, progress)
+            return load(self._repository, sources, options, progress, self._committer)
 
     def explain_load(
         self,
@@ -273,17 +278,19 @@ class WriteMethods(GraphState):
         mode: LoadMode,
         branch: str = MAIN,
         rejects: str | Path | None = None,
+        missing: Missing = "refuse",
         actor: str | None = None,
         message: str | None = None,
     ) -> Callable[[object, int], None]:
         """For `foreachBatch` of a Spark stream: each micro-batch is one commit, however often it is retried.
 
         `frames` is the type of the batch's rows, or a function from a batch to DataFrames by type, as `load` takes them. Rejected
-        records stop the query unless `rejects` names a folder, where each batch writes a file of its own.
+        records stop the query unless `rejects` names a folder, where each batch writes a file of its own. `missing` is as in `load`,
+        batch by batch.
 
         >>> into = g.stream_into(lambda batch: {"Person": batch.select("name"), "City": batch.select("city")}, mode="merge")
         """
-        from omnigraph.pipeline.load.options import check_mode
+        from omnigraph.pipeline.load.options import check_mode, checked_missing
         from omnigraph.pipeline.spark.session import require_pyspark
 
         if not isinstance(frames, str) and not callable(frames):
@@ -292,13 +299,14 @@ class WriteMethods(GraphState):
                 hint='g.stream_into("Person", mode="append")',
             )
         check_mode(mode)
+        checked_missing(missing, mode)
         check_attribution(actor, message)
         refuse_memory(self.uri)
         require_pyspark()
         from omnigraph.pipeline.spark.stream_sink import StreamInto
 
         permit = self._permit(branch, mode, actor)
-        return StreamInto(self._repository, frames, mode, branch, rejects, actor, message, permit)
+        return StreamInto(self._repository, frames, mode, branch, rejects, missing, actor, message, permit)
 
     def _permit(self, branch: str, mode: LoadMode, actor: str | None) -> Callable[[frozenset[str]], None] | None:
         """Asks the policy, if there is one, for the types that a load turns out to change."""

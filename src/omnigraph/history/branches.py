@@ -165,8 +165,8 @@ class Branches:
 
     def _reached_by_others(self, name: str) -> Iterator[dict[str, int]]:
         """What each other living branch reaches, main first, and then what each tag reaches."""
-        for other in sorted(self.chain.branches(), key=lambda other: (other != MAIN, other)):
-            head = None if other == name else self.chain.newest(other)
+        yield self.lineage.reached(self.chain.head(MAIN).ancestry)
+        for head in self.chain.newest_of([other for other in self.chain.branches() if other not in (name, MAIN)]):
             if head is not None and head.alive:
                 yield self.lineage.reached(head.ancestry)
         for ref in self.tags.list().values():
@@ -175,6 +175,6 @@ class Branches:
 
     def list(self) -> list[Entry]:
         """The heads of the living branches: main first, then by name."""
-        heads = [self.chain.newest(name) for name in self.chain.branches()]
+        heads = self.chain.newest_of(self.chain.branches())
         alive = [head for head in heads if head is not None and head.alive]
         return sorted(alive, key=lambda head: (head.branch != MAIN, head.branch))

@@ -10,7 +10,9 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from typing import TypeVar
 from urllib.parse import quote, unquote
 
 from omnigraph.errors import (
@@ -27,8 +29,9 @@ from omnigraph.failpoints import Failpoint, reach
 from omnigraph.features import check_writable
 from omnigraph.history.encoding import decode_entry, encode_entry
 from omnigraph.history.log import Log
-from omnigraph.history.values import Entry
+from omnigraph.history.values import Entry, incarnation_start
 from omnigraph.storage import Store
+from omnigraph.storage.os_errors import is_disk_fault
 
 MAIN = "main"
 POSITION_DIGITS = 12
@@ -41,6 +44,8 @@ _RESERVED = '~^:?*[\\@"'
 COMMIT_ID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 COMMIT_ID_PREFIX = re.compile(r"0[0-9A-HJKMNP-TV-Z]{3,24}")
 """The beginning of a commit id, as users may write it: ids begin with their time, which begins with 0 for a thousand years."""
+READ_THREADS = 8
+Result = TypeVar("Result")
 MAX_PROBES = 3
 """How many entries are followed one by one from a cached head before a listing is used."""
 CREATE_ATTEMPTS = 5
@@ -103,6 +108,8 @@ class Chain:
         self._created: OrderedDict[tuple[str, int], None] = OrderedDict()
         """Branch and position of the entries that were created here last."""
         self._lock = threading.Lock()
+        self._listings: dict[str, threading.Lock] = {}
+        """By branch: held while it is listed, so that threads that need its head at the same time list it once."""
         self._on_newer: list[Callable[[], None]] = []
 
     def on_newer(self, call: Callable[[], None]) -> None:
@@ -123,13 +130,25 @@ class Chain:
         """Like `head`, but the closing entry of a deleted branch, and None for an unknown one."""
         while True:
             started = self.clock()
-            entry = self._followed(branch, started) or self._listed(branch)
+            entry = self._followed(branch, started) or self._listed_once(branch)
             if entry is None and branch == MAIN:
                 self._begin()
                 entry = self._listed(branch)
             # If this took so long, a cleanup may have run between two requests, and what was read may not be the head.
             if self.clock() - started < PROBE_WINDOW_S:
                 return None if entry is None else self._remember(entry, started)
+
+    def newest_of(self, branches: Sequence[str]) -> list[Entry | None]:
+        """`newest` of several branches, read at the same time."""
+        return self._at_once(self.newest, branches)
+
+    def heads(self, *branches: str) -> list[Entry]:
+        """`head` of several branches, read at the same time."""
+        return self._at_once(self.head, branches)
+
+    def _at_once(self, read: Callable[[str], Result], branches: Sequence[str]) -> list[Result]:
+        with ThreadPoolExecutor(READ_THREADS, "omnigraph-heads") as pool:
+            return list(pool.map(read, branches))
 
     def cached_head(self, branch: str) -> tuple[Entry, float] | None:
         """The last known newest entry and when it was current, without a request; it may be outdated."""
@@ -174,6 +193,10 @@ class Chain:
         """Every name that ever had a chain, including deleted branches, sorted; always including main."""
         return sorted({MAIN, *(unquote(name) for name in self.store.list_folders("branches"))})
 
+    def positions(self, branch: str) -> list[int]:
+        """The positions of all entries of a branch that are there, oldest first."""
+        return [position_of(info.key) for info in reversed(self.store.list(folder_of(branch)))]
+
     def floor(self, branch: str) -> int:
         """The watermark: the position of a branch from which on cleanup keeps all entries."""
         newest = self.store.list(watermark_folder(branch), limit=1)
@@ -207,6 +230,19 @@ class Chain:
             if self.store.has(key_of(branch, position + step)):
                 position += step
         return position
+
+    def _listed_once(self, branch: str) -> Entry | None:
+        with self._lock:
+            known, listing = self._heads.get(branch), self._listings.setdefault(branch, threading.Lock())
+        with listing:
+            if self._heads.get(branch) is known:
+                started = self.clock()
+                entry = self._listed(branch)
+                if entry is not None and self.clock() - started < PROBE_WINDOW_S:
+                    self._remember(entry, started)
+                return entry
+        # Another thread has listed it meanwhile, perhaps before this one asked.
+        return self._followed(branch, self.clock()) or self._listed(branch)
 
     def _listed(self, branch: str) -> Entry | None:
         while newest := self.store.list(folder_of(branch), limit=1):
@@ -255,25 +291,32 @@ class Chain:
         """
         key, data = key_of(entry.branch, entry.position), encode_entry(entry)
         silence = f"the store stopped answering while commit {entry.id} was published"
+        last_error: StorageError | None = None
         for number in range(CREATE_ATTEMPTS):
             try:
                 reach(Failpoint.PUBLISH_BEFORE_CREATE)
                 self.store.create(key, data, sync_first=sync_first)
                 reach(Failpoint.PUBLISH_AFTER_CREATE)
                 return entry
-            except (ObjectExists, StorageTransient):
+            except StorageError as error:
+                # One attempt can be several requests: whatever the last answer says, an earlier one may have been applied.
                 reach(Failpoint.PUBLISH_BEFORE_READBACK)
                 holder = self._holder(entry)
                 if holder is not None and holder.id == entry.id:
+                    if is_disk_fault(error):
+                        visible = f"commit {entry.id} is visible, and may be lost if the power fails"
+                        raise OutcomeUnknown(f"{visible}: {error.message}", commit_id=entry.id) from error
                     return holder
                 if holder is not None:
                     self._remember(holder, prepared_at)
                     return None
-            except StorageError as error:
+                if isinstance(error, (ObjectExists, StorageTransient)):
+                    last_error = error
+                    continue
                 if number == 0:
                     raise
                 raise OutcomeUnknown(f"{silence}: {error.message}", commit_id=entry.id) from error
-        raise OutcomeUnknown(silence, commit_id=entry.id)
+        raise OutcomeUnknown(silence, commit_id=entry.id) from last_error
 
     def _holder(self, entry: Entry) -> Entry | None:
         """The entry at a position, after a create that may have succeeded; None if it cannot be read."""
@@ -309,13 +352,28 @@ class Chain:
                 f"branch '{entry.branch}' was deleted and cleaned up while commit {entry.id} was published",
                 commit_id=entry.id,
             )
-        if entry.op == "create":
-            return True
-        first = self.log.find(newest, entry.steps[0].commit.id) if entry.steps else None
-        if first is not None and first.ref.position == entry.position:
+        if entry.op == "create" or self._is_recorded(entry, newest):
             return True
         self.store.delete(key_of(entry.branch, entry.position))
         return False
+
+    def _is_recorded(self, entry: Entry, last: Entry) -> bool:
+        """Whether the log of the last entry of an incarnation has the commits of an entry, at its position."""
+        first = self.log.find(last, entry.steps[0].commit.id) if entry.steps else None
+        return first is not None and first.ref.position == entry.position
+
+    def is_stray(self, entry: Entry) -> bool:
+        """Whether an entry below the watermark is not part of its chain, as far as the log shows: its writer was so late that a
+        cleanup had removed the position, and died before it could delete the entry again. A fence there adds nothing."""
+        if self.floor(entry.branch) <= entry.position:
+            return False
+        last = self.newest(entry.branch)
+        while last is not None and last.incarnation != entry.incarnation:
+            start = incarnation_start(last.incarnation)[1]
+            last = self.find(entry.branch, start - 1) if start > entry.position else None
+        if last is None or entry.is_fence:
+            return True
+        return bool(entry.steps) and not self._is_recorded(entry, last)
 
 
 def watermark_folder(branch: str) -> str:

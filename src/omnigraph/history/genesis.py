@@ -15,6 +15,7 @@ from omnigraph.errors import (
     GraphNotFound,
     ObjectExists,
     ObjectMissing,
+    StorageError,
     StorageTransient,
 )
 from omnigraph.failpoints import Failpoint, reach
@@ -66,11 +67,11 @@ def create_graph(
     reach(Failpoint.INIT_BEFORE_GRAPH_JSON)
     try:
         store.create(GRAPH_KEY, seal(identity.to_json()))
-    except (ObjectExists, StorageTransient) as error:
+    except StorageError as error:
         try:
             existing = read_identity(store)
-        except GraphNotFound:
-            raise error from None  # the answer was lost and nothing was written: the caller may try again
+        except (GraphNotFound, StorageError):
+            raise error from None  # nothing was written, as far as can be seen: the caller may try again
         if existing != identity:
             raise AlreadyExists(
                 f"there is a graph at {store.uri} already", hint="open it, or choose another place"

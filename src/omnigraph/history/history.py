@@ -22,6 +22,7 @@ from omnigraph.history.retention import Retention
 from omnigraph.history.revisions import Revisions
 from omnigraph.history.schemas import SchemaTexts
 from omnigraph.history.tags import Tags
+from omnigraph.history.times import SteadyClock, uptime
 from omnigraph.history.watching import Watch
 from omnigraph.history.write_keys import WriteKeys
 from omnigraph.storage import Store
@@ -66,7 +67,10 @@ def new_ulid() -> str:
 
 
 class History:
-    """The history of an existing graph. Clock, sleep, jitter and ids are arguments so that a simulation can control them."""
+    """The history of an existing graph. Clocks, sleep, jitter and ids are arguments so that a simulation can control them.
+
+    `clock` says how much time has passed; `wall_clock` gives commits their times.
+    """
 
     def __init__(
         self,
@@ -74,7 +78,8 @@ class History:
         identity: Identity,
         *,
         new_id: Callable[[], str] = new_ulid,
-        clock: Callable[[], float] = time.time,
+        wall_clock: Callable[[], float] = time.time,
+        uptime: Callable[[], float] = uptime,
         sleep: Callable[[float], None] = time.sleep,
         jitter: Callable[[], float] = random.random,
         max_tail: int = MAX_TAIL,
@@ -82,7 +87,8 @@ class History:
         self.store = store
         self.identity = identity
         self.new_id = new_id
-        self.clock = clock
+        self.wall_clock = wall_clock
+        self.clock = clock = SteadyClock(wall_clock, uptime)
         self.sleep = sleep
         self.jitter = jitter
         self.log = Log(store, new_id, max_tail=max_tail)
@@ -111,7 +117,7 @@ class History:
         )
 
     def _clock_us(self) -> int:
-        return int(self.clock() * 1_000_000)
+        return int(self.wall_clock() * 1_000_000)
 
     @classmethod
     def create(
@@ -121,14 +127,14 @@ class History:
         *,
         actor: str | None = None,
         new_id: Callable[[], str] = new_ulid,
-        clock: Callable[[], float] = time.time,
+        wall_clock: Callable[[], float] = time.time,
     ) -> History:
         """Create a graph with this schema and no rows."""
         digest = SchemaTexts(store).put(schema)
         identity = genesis.create_graph(
-            store, digest, new_id=new_id, clock_us=lambda: int(clock() * 1_000_000), actor=actor
+            store, digest, new_id=new_id, clock_us=lambda: int(wall_clock() * 1_000_000), actor=actor
         )
-        return cls(store, identity, new_id=new_id, clock=clock)
+        return cls(store, identity, new_id=new_id, wall_clock=wall_clock)
 
     @classmethod
     def open(cls, store: Store) -> History:

@@ -78,7 +78,9 @@ class Lineage:
 
     def entry_of(self, ref: CommitRef) -> Entry:
         """The entry that has a commit; HistoryGap if cleanup removed it."""
-        entry = self.chain.read(ref.branch, ref.position)
+        cached = self.chain.cached_head(ref.branch)  # Cleanup does not remove what was the head a short while ago.
+        is_head = cached is not None and cached[0].position == ref.position
+        entry = cached[0] if cached is not None and is_head else self.chain.read(ref.branch, ref.position)
         if all(step.commit.id != ref.id for step in entry.steps):
             raise swept(ref.branch, f"commit {ref.id}", self.chain.floor(ref.branch))
         return entry
@@ -87,14 +89,20 @@ class Lineage:
         """The commit with this seq of an incarnation, found by bisection. It is at most `seq` entries after the start of the
         incarnation, and exactly there if no commits were published in groups, unless there are fences in between."""
         branch, start = incarnation_start(incarnation)
-        low, high = start, newest
-        probe = min(newest, start + seq)
+        positions: Sequence[int] = range(start, newest + 1)
+        low, high = 0, len(positions) - 1
+        probe = min(high, seq)
         while low <= high:
-            entry = self.chain.find(branch, probe)
+            entry = self.chain.find(branch, positions[probe])
             seqs = [] if entry is None else [step.commit.ref.seq for step in entry.steps]
             if entry is not None and entry.incarnation == incarnation and seqs and seqs[0] <= seq <= seqs[-1]:
                 return entry.steps[seq - seqs[0]].commit.ref
-            if _lies_before(entry, incarnation, seq):
+            if entry is None and isinstance(positions, range):
+                # Cleanup has left single entries below its watermark.
+                span = positions[low : high + 1]
+                positions = [position for position in self.chain.positions(branch) if position in span]
+                low, high = 0, len(positions) - 1
+            elif _lies_before(entry, incarnation, seq):
                 low = probe + 1
             else:
                 high = probe - 1
@@ -103,35 +111,50 @@ class Lineage:
 
     # ------------------------------------------------------------ merge bases
 
-    def merge_bases(self, a: Entry, b: Entry) -> list[Commit]:
-        """The best common ancestors of two heads: one, unless merges crossed. Newest first."""
+    def merge_bases(self, a: Entry, b: Entry) -> list[tuple[Commit, Entry]]:
+        """The best common ancestors of two heads, each with an entry that has its snapshot: one, unless merges crossed. Newest
+        first."""
         reached_a, reached_b = self.reached(a.ancestry), self.reached(b.ancestry)
         for mine, theirs, entry in ((reached_a, reached_b, b), (reached_b, reached_a, a)):
             tip = entry.head.commit.ref
             if mine.get(tip.incarnation, -1) >= tip.seq and theirs:
-                return [entry.head.commit]
-        return self.common_ancestors(reached_a, reached_b, (a, b))
+                return [(entry.head.commit, entry)]
+        return self._common_ancestors(reached_a, reached_b, (a, b))
 
     def common_ancestors(
         self, reached_a: Mapping[str, int], reached_b: Mapping[str, int], near: Sequence[Entry]
     ) -> list[Commit]:
         """The best common ancestors of everything that two vectors reach, newest first; entries `near` them may have their
         positions."""
+        return [commit for commit, _ in self._common_ancestors(reached_a, reached_b, near)]
+
+    def _common_ancestors(
+        self, reached_a: Mapping[str, int], reached_b: Mapping[str, int], near: Sequence[Entry]
+    ) -> list[tuple[Commit, Entry]]:
         shared = {name: min(reached_a[name], reached_b[name]) for name in reached_a.keys() & reached_b.keys()}
         # The sides parted on incarnations on which one side is ahead; the rest is almost always older.
         candidates = sorted(shared, key=lambda name: (reached_a[name] == reached_b[name], -shared[name], name))
-        bases: list[tuple[Commit, dict[str, int]]] = []
+        bases: list[tuple[Commit, dict[str, int], Entry]] = []
+        gaps: dict[str, HistoryGap] = {}
         for incarnation in candidates:
             seq = shared[incarnation]
-            if any(reached.get(incarnation, -1) >= seq for _, reached in bases):
+            if any(reached.get(incarnation, -1) >= seq for _, reached, _ in bases):
                 continue
-            ref = self._locate(incarnation, seq, near)
-            entry = self.entry_of(ref)
+            try:
+                ref = self._locate(incarnation, seq, near)
+                entry = self.entry_of(ref)
+            except HistoryGap as error:
+                gaps[incarnation] = error
+                continue
             commit = next(step.commit for step in entry.steps if step.commit.id == ref.id)
             reached = self.reached_at(entry, ref)
             bases = [known for known in bases if reached.get(known[0].ref.incarnation, -1) < known[0].ref.seq]
-            bases.append((commit, reached))
-        return sorted((commit for commit, _ in bases), key=lambda commit: (-commit._at_us, commit.id))
+            bases.append((commit, reached, entry))
+        for incarnation, gap in gaps.items():
+            # Cleanup keeps the best ancestors only, so one that is gone matters only if no other descends from it.
+            if all(reached.get(incarnation, -1) < shared[incarnation] for _, reached, _ in bases):
+                raise gap
+        return [(commit, entry) for commit, _, entry in sorted(bases, key=lambda base: (-base[0]._at_us, base[0].id))]
 
     def _locate(self, incarnation: str, seq: int, near: Sequence[Entry]) -> CommitRef:
         """Find a shared commit: in a recent record if possible, otherwise by a search of its branch."""
@@ -153,7 +176,7 @@ class Lineage:
 
 
 def _lies_before(entry: Entry | None, incarnation: str, seq: int) -> bool:
-    """Whether an entry of the branch precedes commit `seq` of the incarnation. Cleanup removes the oldest entries first."""
+    """Whether an entry of the branch precedes commit `seq` of the incarnation. One that a cleanup has just removed is an old one."""
     if entry is None:
         return True
     if entry.incarnation != incarnation:

@@ -18,8 +18,9 @@ from omnigraph.history.values import (
     encode_ref,
 )
 
-ChangeMode = Literal["insert", "upsert", "strict", "merge", "rewrite"]
-""""rewrite" stores the same rows in another way, and can be rebased on any change of the table."""
+ChangeMode = Literal["insert", "upsert", "rerun", "strict", "merge", "rewrite"]
+""""rerun" is the effect of statements that are run again if the table has changed. "rewrite" stores the same rows in another way,
+and can be rebased on any change of the table."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ callbacks, stages nothing and repeats nothing: a writer that loses the race make
     nothing the plan touches or reads       it is carried over as it is
     a table it inserts or upserts into,     its writer checks again and puts the same rows on the new
       or one it read                          version
+    a table that its statements read        its writer runs the statements again on the new version
     a table it changes strictly             ExpectedVersionMismatch
     the schema                              its writer checks everything under the new one, or gives up with
                                               ExpectedVersionMismatch on "schema"

@@ -179,15 +179,15 @@ class Retention:
 
     def check_kept(self, commit: CommitRef, what: str) -> None:
         """Called after something was created that protects a commit: HistoryGap if a cleanup that has not seen it may remove the
-        commit."""
+        commit. None removes the commit at which a branch is, though its fences may have put it below the watermark."""
         floor = self.chain.floor(commit.branch)
-        if floor > commit.position:
+        if floor > commit.position and self.chain.head(commit.branch).head.commit.ref != commit:
             raise HistoryGap(
                 f"commit {commit.id} is older than what cleanup keeps of branch '{commit.branch}' "
                 f"(entries from {floor} on), so {what}",
                 branch=commit.branch,
                 watermark=floor,
-                hint="choose a newer commit",
+                hint="choose a newer commit; where a branch or a tag is at this one, a branch can start from that name",
             )
 
 

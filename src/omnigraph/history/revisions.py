@@ -35,11 +35,7 @@ class Revisions:
 
     def snapshot(self, ref: CommitRef) -> Snapshot:
         """The state right after a commit, of any branch and age."""
-        entry = self.lineage.entry_of(ref)
-        for snapshot in (entry.before, *entry.snapshots()):
-            if snapshot.commit.id == ref.id:
-                return snapshot
-        raise CommitNotFound(f"commit '{ref.id}' not found")
+        return snapshot_in(self.lineage.entry_of(ref), ref)
 
     def resolve(self, revision: str, as_of: str | dt.datetime | None = None) -> Snapshot:
         """The state that a revision names; with `as_of`, a branch as it was at that time."""
@@ -187,6 +183,14 @@ class Revisions:
                 yield entry
                 start = incarnation_start(entry.incarnation)[1]
                 entry = self.chain.find(name, start - 1) if start else None
+
+
+def snapshot_in(entry: Entry, ref: CommitRef) -> Snapshot:
+    """The state right after a commit that the entry has, or starts from."""
+    for snapshot in (entry.before, *entry.snapshots()):
+        if snapshot.commit.id == ref.id:
+            return snapshot
+    raise CommitNotFound(f"commit '{ref.id}' not found")
 
 
 def _unknown(revision: str) -> CommitNotFound:

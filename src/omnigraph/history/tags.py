@@ -10,11 +10,9 @@ from urllib.parse import quote, unquote
 from omnigraph.errors import (
     AlreadyExists,
     Damaged,
-    ObjectExists,
     ObjectMissing,
     OmnigraphError,
     StorageError,
-    StorageTransient,
     TagNotFound,
     UsageError,
 )
@@ -63,10 +61,8 @@ class Tags:
         reach(Failpoint.TAG_BEFORE_CREATE)
         try:
             self.store.create(tag_key(name), seal({"id": tag_id, "commit": encode_ref(commit)}))
-        except (ObjectExists, StorageTransient):
-            held = self._held(name)
-            if held is None:
-                raise
+        except StorageError as error:
+            held = self._held_after(error, name)
             if held.commit != commit:
                 raise AlreadyExists(
                     f"tag '{name}' exists already, at commit {held.commit.id}",
@@ -81,6 +77,13 @@ class Tags:
         except OmnigraphError:
             self._take_back(name, tag_id)
             raise
+
+    def _held_after(self, error: StorageError, name: str) -> _Tag:
+        """The tag of a name after an error of its creation, which may have succeeded. Raises the error if there is none."""
+        with contextlib.suppress(StorageError):
+            if (held := self._held(name)) is not None:
+                return held
+        raise error
 
     def _take_back(self, name: str, tag_id: str) -> None:
         """Delete the tag if it is still ours. Errors of this are suppressed: the one being handled says more."""

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Literal
 
 from omnigraph.frozen import Frozen
-from omnigraph.values.types import PropertyType
+from omnigraph.values.types import PropertyType, Scalar
 
 LiteralValue = str | int | float | bool
 
@@ -77,7 +77,7 @@ class Property(Frozen):
     columns: tuple[StoredColumn, ...] = ()
     """The columns that store its values, newest first; () if that is only the column of the same name."""
     fill: LiteralValue | None = None
-    """The value of rows older than the property, which was required, with this default, when it was added."""
+    """The value of rows older than the property, which was required, with this default, when it was added. It may be nullable now."""
 
     @property
     def is_required(self) -> bool:
@@ -112,6 +112,9 @@ class Constraint(Frozen):
     pattern: str | None = None
 
 
+ID_TYPE = PropertyType(Scalar.STRING)
+
+
 class _Entity(Frozen):
     name: str
     id: int
@@ -129,6 +132,24 @@ class _Entity(Frozen):
     def constraints_of(self, kind: ConstraintKind) -> Iterator[Constraint]:
         """Its constraints of one kind."""
         return (constraint for constraint in self.constraints if constraint.kind == kind)
+
+    @cached_property
+    def key(self) -> tuple[str, ...]:
+        """The members of the key in the order of the schema, which is their order in an id; () if there is no key. That of an edge
+        may name `src` and `dst`."""
+        for constraint in self.constraints_of("key"):
+            return constraint.fields
+        return ()
+
+    @cached_property
+    def key_ids(self) -> tuple[int | str, ...]:
+        """The key by stable ids: equal in two schemas that derive the same ids."""
+        return tuple(self.properties[name].id if name in self.properties else name for name in self.key)
+
+    def key_type(self, member: str) -> PropertyType:
+        """The type of a member of the key: that of the property, or of an id."""
+        property = self.properties.get(member)
+        return ID_TYPE if property is None else property.type
 
     @cached_property
     def embedded(self) -> tuple[Property, ...]:
@@ -154,13 +175,6 @@ class NodeType(_Entity):
     def table_key(self) -> str:
         """`node:` and the name: the name of its table everywhere."""
         return f"node:{self.name}"
-
-    @cached_property
-    def key(self) -> tuple[str, ...]:
-        """The members of the key in the order of the schema, which is their order in an id; () if there is no key."""
-        for constraint in self.constraints_of("key"):
-            return constraint.fields
-        return ()
 
 
 class EdgeType(_Entity):

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from omnigraph.features import BASE, EVOLVED, HARD_DROPS, check_readable
+from omnigraph.features import BASE, EDGE_KEYS, EVOLVED, HARD_DROPS, NULLABLE_FILLS, check_readable
 from omnigraph.language.catalog import (
     Annotation,
     Catalog,
@@ -29,7 +29,13 @@ from omnigraph.values.types import PropertyType, Scalar
 
 def catalog_to_json(catalog: Catalog) -> dict[str, Any]:
     """Everything in the catalog, as plain JSON values."""
-    used = {EVOLVED: catalog.is_evolved, HARD_DROPS: bool(catalog.hard_dropped)}
+    properties = (property for entity in catalog.tables.values() for property in entity.properties.values())
+    used = {
+        EVOLVED: catalog.is_evolved,
+        HARD_DROPS: bool(catalog.hard_dropped),
+        NULLABLE_FILLS: any(property.fill is not None and property.type.nullable for property in properties),
+        EDGE_KEYS: any(edge.key for edge in catalog.edges.values()),
+    }
     features = [BASE, *(feature for feature, is_used in used.items() if is_used)]
     stored = {"features": features, "hash": catalog.hash, "source": catalog.source} | _shape(catalog)
     return stored | _without_nulls(

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from omnigraph.language.query.forms import FORMS
 from omnigraph.language.query.functions import COALESCE, FUNCTIONS
-from omnigraph.language.query.keywords import keywords
+from omnigraph.language.query.keywords import KEYWORDS
+from omnigraph.language.schema.parser import KEYWORDS as SCHEMA_KEYWORDS
 from omnigraph.values.types import Scalar
-
-_SCHEMA_KEYWORD = re.compile(r"^[A-Z]+(?:\.\d+)?: /([a-z]+)\(\?!", re.MULTILINE)
 
 
 @cache
 def editor_tables() -> dict[str, Any]:
     """{queries: {keywords, functions: [{name, shape, meaning}], forms: [{title, shape, example}]},
-    schemas: {keywords, types}}, from the tables and grammars that the languages are checked with."""
-    grammar = (files("omnigraph.language") / "schema" / "schema.lark").read_text(encoding="utf-8")
+    schemas: {keywords, types}}, from the tables that the languages are parsed and checked with."""
     return {
         "queries": {
-            "keywords": list(keywords()),
+            "keywords": list(KEYWORDS),
             "functions": [
                 {"name": function.name, "shape": function.shape, "meaning": function.meaning}
                 for function in (*FUNCTIONS.values(), COALESCE)
             ],
             "forms": [asdict(form) for form in FORMS],
         },
-        "schemas": {"keywords": _SCHEMA_KEYWORD.findall(grammar), "types": [scalar.value for scalar in Scalar]},
+        "schemas": {"keywords": list(SCHEMA_KEYWORDS), "types": [scalar.value for scalar in Scalar]},
     }

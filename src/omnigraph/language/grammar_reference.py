@@ -1,13 +1,18 @@
-"""The grammar files as a Markdown reference: their comments become prose, their rules stay as they are written."""
+"""The parsers as a Markdown reference: the docstring of a class is the prose of a section, those of its methods are its rules."""
 
 from __future__ import annotations
 
-from importlib.resources import files
+import re
+from collections.abc import Mapping
 
+from omnigraph.language.parsing.tokens import NAME, STRING, TYPE_NAME
+from omnigraph.language.query import expression_parser as query_tokens
 from omnigraph.language.query.forms import FORMS, SCHEMA
 from omnigraph.language.query.functions import COALESCE, FUNCTIONS
-
-_GRAMMARS = (("Schemas (`.pg`)", "schema/schema.lark"), ("Queries (`.gq`)", "query/query.lark"))
+from omnigraph.language.query.parser import QueryParser
+from omnigraph.language.schema import parser as schema_tokens
+from omnigraph.language.schema.parser import SchemaParser
+from omnigraph.values.types import Scalar
 
 _HEAD = """# Grammar reference
 
@@ -16,19 +21,59 @@ The forms of queries with examples, the functions, and then, for tools, the gram
 
 _FOR_TOOLS = """## For tools
 
-Made from the grammar files of the two languages; `"word"` stands for itself, `/…/` is a regular expression, `?` `*` `+`
-mean at most one, any number, at least one; `-> name` only names the alternative. Names in capitals are tokens; a name
-that starts with `_` or `?` is a rule like any other.
+Made from the parsers of the two languages; `'word'` stands for itself, `/…/` is a regular expression, `?` `*` `+` mean at
+most one, any number, at least one. Names in capitals are tokens. White space and comments (`// …` to the end of the line, `/* … */`)
+may stand between any two tokens.
 """
+
+_RULE = re.compile(r"\w+: ")
 
 
 def grammar_reference() -> str:
     """The reference for both languages, as docs/grammar.md holds it."""
     parts = [_HEAD, _forms(), _functions(), _FOR_TOOLS]
-    for title, name in _GRAMMARS:
-        text = (files("omnigraph.language") / name).read_text(encoding="utf-8")
-        parts.append(f"### {title}\n\n" + _section(text))
+    for parser, tokens in ((SchemaParser, schema_terminals()), (QueryParser, query_terminals())):
+        # A class comes before those that it is built on: from the whole to its parts.
+        parts += [_section(section, level="###" if section is parser else "####") for section in _sections(parser)]
+        patterns = (f"{name}: /{pattern}/" for name, pattern in tokens.items())
+        parts.append("\n".join(["#### Tokens\n", "```", *patterns, "```"]) + "\n")
     return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def rules(parser: type) -> list[str]:
+    """The rules of a parser: `name: alternatives`."""
+    return [rule for section in _sections(parser) for rule in _rules(section)]
+
+
+def query_terminals() -> dict[str, str]:
+    kinds = {"VARIABLE": query_tokens.VARIABLE, "INTEGER": query_tokens.INTEGER, "FLOAT": query_tokens.FLOAT}
+    return _patterns(query_tokens.TOKENS, kinds) | {"DURATION": query_tokens.DURATION.pattern}
+
+
+def schema_terminals() -> dict[str, str]:
+    kinds = {"INTEGER": schema_tokens.INTEGER, "FLOAT": schema_tokens.FLOAT}
+    scalars = "|".join(scalar.value for scalar in Scalar if scalar is not Scalar.VECTOR)
+    own = {"SCALAR": scalars, "ENUM_VALUE": schema_tokens.ENUM_VALUES.pattern}
+    return _patterns(schema_tokens.TOKENS, kinds) | own
+
+
+def _patterns(tokens: Mapping[str, str], kinds: dict[str, str]) -> dict[str, str]:
+    common = {"NAME": NAME, "TYPE_NAME": TYPE_NAME, "STRING": STRING}
+    return {name: tokens[kind] for name, kind in (common | kinds).items()}
+
+
+def _sections(parser: type) -> list[type]:
+    return [section for section in parser.__mro__ if section is not object]
+
+
+def _rules(section: type) -> list[str]:
+    texts = (method.__doc__ or "" for method in vars(section).values() if callable(method))
+    return [
+        " ".join(rule.split())
+        for text in texts
+        if _RULE.match(text)
+        for rule in re.split(r"\n\s*(?=\w+: )", text.strip())
+    ]
 
 
 def _forms() -> str:
@@ -46,33 +91,7 @@ def _functions() -> str:
     return "\n".join([f"## Functions\n\n{head}\n", "| function | gives |", "|---|---|", *rows]) + "\n"
 
 
-def _section(grammar: str) -> str:
-    out: list[str] = []
-    block: list[str] = []
-    prose: list[str] = []
-
-    def close(lines: list[str], *fence: str) -> None:
-        while lines and not lines[-1]:
-            lines.pop()
-        while lines and not lines[0]:
-            lines.pop(0)
-        if lines:
-            out.extend([*fence[:1], *lines, *fence[1:], ""])
-            lines.clear()
-
-    for line in grammar.splitlines():
-        if line.startswith("//"):
-            close(block, "```", "```")
-            prose.append(_prose(line))
-        else:
-            close(prose)
-            block.append(line.rstrip())
-    close(block, "```", "```")
-    close(prose)
-    return "\n".join(out) + "\n"
-
-
-def _prose(comment: str) -> str:
-    """A comment without its slashes. Headings are moved two levels down, below the heading of the language."""
-    text = comment.removeprefix("//").strip()
-    return f"##{text}" if text.startswith("##") else text
+def _section(section: type, level: str) -> str:
+    title, _, prose = (section.__doc__ or "").partition("\n")
+    lines = "\n".join(line.strip() for line in prose.strip().splitlines())
+    return "\n".join([f"{level} {title}\n", f"{lines}\n", "```", *_rules(section), "```"]) + "\n"

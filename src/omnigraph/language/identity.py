@@ -1,4 +1,4 @@
-"""A node's id: a pure function of its key, so that the same key gives the same node everywhere."""
+"""The id of an entity with a key: a pure function of the key, so that the same key gives the same entity everywhere."""
 
 from __future__ import annotations
 
@@ -7,42 +7,43 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 
 from omnigraph.errors import RecordError, UsageError, ValueViolation
-from omnigraph.language.catalog import NodeType
+from omnigraph.language.catalog import EntityType, NodeType
 from omnigraph.values.canonical import canonical_text, key_text
+from omnigraph.values.entities import OUTSIDE_NAMES
 from omnigraph.values.types import Scalar
 
 
-def node_id(node_type: NodeType, values: Mapping[str, object]) -> str:
-    """The id of a keyed node: the key's canonical text, or a compact JSON array of texts when it has several members.
+def derived_id(entity: EntityType, values: Mapping[str, object]) -> str:
+    """The id of a keyed entity: the key's canonical text, or a compact JSON array of texts when it has several members. The ends of
+    an edge are in `values` as ids, under `src` and `dst`.
 
     Members are in the order in which the schema declares the key. Raises ValueViolation if one is missing, or if the only one is
     empty: an id is never empty.
     """
-    if not node_type.key:
-        raise UsageError(f"{node_type.name} has no @key, so its ids are not derived")
-    texts = [_member_text(node_type, name, values.get(name)) for name in node_type.key]
+    if not entity.key:
+        raise UsageError(f"{entity.name} has no @key, so its ids are not derived")
+    texts = [_member_text(entity, name, values.get(name)) for name in entity.key]
     if texts == [""]:
-        name = node_type.key[0]
+        name = entity.key[0]
         raise ValueViolation(
-            f"key property {node_type.name}.{name} is empty", type_name=node_type.name, property=name, value=""
+            f"key property {entity.name}.{name} is empty", type_name=entity.name, property=name, value=""
         )
     return texts[0] if len(texts) == 1 else id_of_members(texts)
 
 
-def _member_text(node_type: NodeType, name: str, value: object) -> str:
-    target = f"{node_type.name}.{name}"
+def _member_text(entity: EntityType, name: str, value: object) -> str:
+    shown = OUTSIDE_NAMES.get(name, name)
     if value is None:
-        raise ValueViolation(f"key property {target} is missing", type_name=node_type.name, property=name)
+        raise ValueViolation(f"key property {entity.name}.{shown} is missing", type_name=entity.name, property=shown)
     try:
-        return canonical_text(value, node_type.properties[name].type)
+        return canonical_text(value, entity.key_type(name))
     except TypeError as error:
-        raise RecordError(
-            f"key property {target}: {error}", type_name=node_type.name, property=name, value=value
-        ) from None
+        message = f"key property {entity.name}.{shown}: {error}"
+        raise RecordError(message, type_name=entity.name, property=shown, value=value) from None
 
 
 def id_of_members(texts: Sequence[str]) -> str:
-    """The id of a node whose key has several members, from their canonical texts."""
+    """The id of an entity whose key has several members, from their canonical texts."""
     return json.dumps(texts, separators=(",", ":"), ensure_ascii=False)
 
 

@@ -14,7 +14,8 @@ from omnigraph.values.types import INTEGER_RANGES, Scalar
 def bind_parameters(declared: Iterable[DeclaredParameter], values: Mapping[str, object]) -> dict[str, object]:
     """One typed value per declared parameter. Raises ParameterError, which names the parameter.
 
-    A parameter that is left out has its default; without one it is an error, and so is a name that is not declared.
+    A parameter that is left out has its default, or null if it may be null; otherwise it is an error, and so is a name that is not
+    declared.
     """
     parameters = {parameter.name: parameter for parameter in declared}
     for name in values:
@@ -43,11 +44,10 @@ def _value(parameter: DeclaredParameter, values: Mapping[str, object]) -> object
             raise ParameterError(f"${name}: null is not allowed", parameter=name, hint=f"declared as {type}")
     elif parameter.default is not None:
         value = parameter.default.value
+    elif type.nullable:
+        value = None
     else:
-        hint = f"declared as {type}"
-        if type.nullable:
-            hint += f"; give null, or declare it as ${name}: {type} = null"
-        raise ParameterError(f"${name}: a value is required", parameter=name, hint=hint)
+        raise ParameterError(f"${name}: a value is required", parameter=name, hint=f"declared as {type}")
     try:
         return typed_value(value, type)
     except Unfit as unfit:

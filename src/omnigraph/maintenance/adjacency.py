@@ -3,26 +3,26 @@ it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from omnigraph.history import Commit
 from omnigraph.maintenance.kinds import kind_of, table_of
 from omnigraph.runtime import ByteCache
 from omnigraph.storage import Store
-from omnigraph.tables.adjacency.building import EdgeTable, store_adjacency
-from omnigraph.tables.adjacency.index import MIN_ROWS
-from omnigraph.tables.adjacency.segment import Header, Segment, SegmentLostError, open_segment
+from omnigraph.tables.adjacency.building import EdgeTable, StoredAdjacency, store_adjacency
+from omnigraph.tables.adjacency.index import MIN_ROWS, segment_files
+from omnigraph.tables.adjacency.segment import Header, SegmentLostError, open_segment
 from omnigraph.views import Repository, View
 from omnigraph.workers import IN_PROCESS, Workers
 
 
 def refresh_adjacency(
     repository: Repository, view: View, min_rows: int = MIN_ROWS, workers: Workers = IN_PROCESS
-) -> list[str]:
-    """Write the adjacency that a state lacks; returns the keys of what was written. Does nothing for tables in memory."""
+) -> StoredAdjacency:
+    """Write the adjacency that a state lacks. Does nothing for tables in memory."""
     if repository.tables.store is None:
-        return []
+        return StoredAdjacency()
     tables = {key: table.stored for key in view.catalog.tables if (table := view.table(key)) is not None}
     nodes = {key.partition(":")[2]: table for key, table in tables.items() if key.startswith("node:")}
     edges = [
@@ -35,11 +35,26 @@ def refresh_adjacency(
 
 def refresh_after(
     repository: Repository, commit: Commit, changed: Collection[int], workers: Workers = IN_PROCESS
-) -> None:
-    """Like `refresh_adjacency`, for a commit, if it changed many rows of a type."""
-    if max(changed, default=0) >= MIN_ROWS:
-        view = repository.view(repository.history.revisions.snapshot(commit.ref))
-        refresh_adjacency(repository, view, workers=workers)
+) -> Mapping[str, str]:
+    """Like `refresh_adjacency`, for a commit, if it changed many rows of a type. By table key, why adjacency was left out."""
+    if max(changed, default=0) < MIN_ROWS:
+        return {}
+    view = repository.view(repository.history.revisions.snapshot(commit.ref))
+    return left_out_of(view, refresh_adjacency(repository, view, workers=workers))
+
+
+def left_out_of(view: View, stored: StoredAdjacency) -> dict[str, str]:
+    """By table key: why its adjacency was left out."""
+    paths = {key: view.path(key) for key in view.catalog.tables}
+    return {key: stored.left_out[path] for key, path in paths.items() if path in stored.left_out}
+
+
+def adjacency_rows(view: View, key: str) -> int | None:
+    """How many rows of an edge table its stored adjacency covers; None if it needs none."""
+    table = view.table(key)
+    if table is None or key.startswith("node:") or table.rows < MIN_ROWS or view.repository.tables.store is None:
+        return None
+    return view.repository.tables.adjacency.covered_rows(table)
 
 
 # ---------------------------------------------------------------- what is still useful
@@ -47,9 +62,15 @@ def refresh_after(
 
 @dataclass(frozen=True)
 class _Stored:
-    key: str
+    """A segment, in one file or in several."""
+
+    keys: tuple[str, ...]
     table: str
     header: Header
+
+    @property
+    def key(self) -> str:
+        return self.keys[0]
 
     @property
     def subject(self) -> str:
@@ -64,11 +85,8 @@ class _Stored:
 def needed_adjacency(store: Store, keys: Iterable[str], is_needed: Callable[[str], bool]) -> set[str]:
     """The stored segments that reads of kept commits may use: at least half of their rows (for zones, all) are in files that are
     needed, and no other segment covers all of theirs. A segment that cannot be read is not needed."""
-    stored = [
-        _Stored(key, table, segment.header)
-        for key in keys
-        if kind_of(key) == "adjacency" and (table := table_of(key)) and (segment := _opened(store, key)) is not None
-    ]
+    adjacency = [key for key in keys if kind_of(key) == "adjacency"]
+    stored = [segment for files in segment_files(adjacency) if (segment := _opened(store, files)) is not None]
     useful = [segment for segment in stored if _is_useful(segment, is_needed)]
     edges = [segment for segment in useful if segment.header.kind == "edges" and not _is_superseded(segment, useful)]
     numbering = {name for edge in edges for name in edge.header.numbered_by}
@@ -79,14 +97,17 @@ def needed_adjacency(store: Store, keys: Iterable[str], is_needed: Callable[[str
         and (segment.key.rsplit("/", 1)[1] in numbering or not _is_superseded(segment, useful))
     ]
     zones = [segment for segment in useful if segment.header.kind == "zones" and not _is_superseded(segment, useful)]
-    return {segment.key for segment in (*edges, *nodes, *zones)}
+    return {key for segment in (*edges, *nodes, *zones) for key in segment.keys}
 
 
-def _opened(store: Store, key: str) -> Segment | None:
+def _opened(store: Store, keys: Sequence[str]) -> _Stored | None:
+    table = table_of(keys[0])
     try:
-        return open_segment(key, store, ByteCache(0), "")
+        headers = [open_segment(key, store, ByteCache(0), "").header for key in keys]
     except SegmentLostError:
         return None
+    covers = tuple(covered for header in headers for covered in header.covers)
+    return None if table is None else _Stored(tuple(keys), table, replace(headers[0], covers=covers))
 
 
 def _is_useful(stored: _Stored, is_needed: Callable[[str], bool]) -> bool:

@@ -130,18 +130,23 @@ class Cleaner:
     threads: int = READ_THREADS
     entries: dict[tuple[str, int], Entry] = field(default_factory=dict)
     """The entries that were read. They never change."""
+    strays: set[tuple[str, int]] = field(default_factory=set)
+    """Entries of writers that came too late, whose files are gone: nothing needs them."""
 
     # ------------------------------------------------------------ surveying
 
-    def survey(self, policy: RetentionPolicy) -> Survey:
+    def survey(self, policy: RetentionPolicy, *, read_only: bool = False) -> Survey:
+        """Find what nothing keeps. Asking the store's clock means to write an object. If it is `read_only`, the clock of this machine
+        is taken: good enough for a report, and never for a deletion."""
         history = self.history
-        now = history.retention.store_now()
+        now = history.wall_clock() if read_only else history.retention.store_now()
         chains = listed_chains(history.store.list("branches"))
         listed = self._listed()
         references, expired = self._references(now)
         cutoff = min([now - GRACE_S, *(lease.since for lease in references.leases)])
         retained = Retained(history, policy, chains, now, cutoff)
         retained.add(references)
+        retained.add_recent(self._read(retained.newest_at_cutoff()))
         doomed = {branch: tuple(positions) for branch in chains if (positions := retained.doomed(branch))}
         reach = Reachable(self.tables.files_of, self.threads)
         self._mark(reach, chains, doomed, references)
@@ -155,6 +160,9 @@ class Cleaner:
                 foreign.append(info.key)
             elif not _is_needed(info.key, reach, needed_tables):
                 (garbage if info.modified.timestamp() < cutoff else young).append(info)
+        for branch, position in sorted(self.strays):
+            info = chains[branch][position]
+            (garbage if info.modified.timestamp() < cutoff else young).append(info)
         return Survey(
             policy,
             now,
@@ -229,13 +237,17 @@ class Cleaner:
                     raise
 
     def _mark_entry(self, reach: Reachable, entry: Entry) -> None:
-        """Another cleanup may have removed the entry, and then its files, since it was read. An entry that still exists must be
-        readable: without its manifests it is not known what it needs."""
+        """Another cleanup may have removed the entry, and then its files, since it was read; or its writer came too late. Any other
+        entry must be readable: without its manifests it is not known what it needs."""
         try:
             reach.add_entries([entry])
         except _UNREADABLE:
-            if self.history.chain.find(entry.branch, entry.position) is not None:
+            chain = self.history.chain
+            if chain.find(entry.branch, entry.position) is None:
+                return
+            if not chain.is_stray(entry):
                 raise
+            self.strays.add((entry.branch, entry.position))
 
     def _read(self, places: Sequence[tuple[str, int]]) -> list[Entry]:
         """The entries at these positions. One that is missing was removed by another cleanup, and needs nothing."""

@@ -7,13 +7,22 @@ interrupted continues from what is there.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
 
-from omnigraph.errors import AlreadyExists, ObjectExists, ObjectMissing, UsageError
+from omnigraph.errors import (
+    AlreadyExists,
+    Damaged,
+    HistoryGap,
+    ObjectExists,
+    ObjectMissing,
+    StorageError,
+    UsageError,
+)
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import MAIN, CommitRef, Entry, History
 from omnigraph.history.chain import folder_of, key_of, position_of, watermark_key
@@ -56,6 +65,18 @@ def clone(
     target = place.open()
     _check_no_graph(target)
     chosen = _choose(source.history, branches, depth, watch)
+    with _explaining(source.history, chosen):
+        copied = _copy(source, target, chosen, place, workers, watch)
+    commits: dict[str, int] = {}
+    for entry in chosen.entries.values():
+        commits[entry.branch] = commits.get(entry.branch, 0) + len(entry.steps)
+    return CopyReport(commits, tuple(chosen.tags), copied.objects, copied.bytes, copied.present)
+
+
+def _copy(
+    source: Repository, target: Store, chosen: _Chosen, place: StoreAddress, workers: Workers, watch: CopyListener
+) -> Copied:
+    """Copy what was chosen, `graph.json` last."""
     objects = _objects(source, chosen, watch)
     present = {info.key: info.size for info in target.list("")}
     missing = {
@@ -69,11 +90,26 @@ def clone(
     keys = [key_of(*at) for at in chosen.entries] + [key_of(entry.branch, entry.position) for entry in chosen.closing]
     copied += _copy_same(source.store, target, [*keys, *map(tag_key, chosen.tags)])
     reach(Failpoint.CLONE_BEFORE_GRAPH_JSON)
-    copied += _copy_same(source.store, target, [GRAPH_KEY])
-    commits: dict[str, int] = {}
-    for entry in chosen.entries.values():
-        commits[entry.branch] = commits.get(entry.branch, 0) + len(entry.steps)
-    return CopyReport(commits, tuple(chosen.tags), copied.objects, copied.bytes, copied.present)
+    return copied + _copy_same(source.store, target, [GRAPH_KEY])
+
+
+@contextlib.contextmanager
+def _explaining(history: History, chosen: _Chosen) -> Iterator[None]:
+    """Within the block, an error because of a missing file becomes HistoryGap if a cleanup has removed commits meanwhile."""
+    try:
+        yield
+    except (Damaged, StorageError) as error:
+        removed_from = next(
+            (branch for branch, position in chosen.entries if history.chain.find(branch, position) is None), None
+        )
+        if removed_from is None:
+            raise
+        raise HistoryGap(
+            f"a cleanup removed commits of branch '{removed_from}' while it was copied",
+            branch=removed_from,
+            watermark=history.chain.floor(removed_from),
+            hint="clone again: what was copied is not copied twice",
+        ) from error
 
 
 def _check_no_graph(target: Store) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from omnigraph.language.catalog import EdgeType, EntityType, Property
+from omnigraph.maintenance.adjacency import adjacency_rows
 from omnigraph.tables import IndexCoverage, IndexSpec, Table
 from omnigraph.tables.indexes import coverage
 from omnigraph.values.types import Scalar
@@ -86,7 +87,13 @@ def index_state(view: View, keys: Iterable[str] | None = None) -> list[IndexStat
             counts = (state.covered_rows, state.pending_rows) if state else (0, 0)
             reason = why_pending(table, state) if table is not None and state and state.pending_rows else None
             states.append(IndexState(key, spec.column, spec.kind, *counts, reason))
+        if table is not None and (rows := adjacency_rows(view, key)) is not None:
+            reason = None if rows >= table.rows else _ADJACENCY_PENDING if rows == 0 else "written since it was stored"
+            states.append(IndexState(key, "src, dst", "ADJACENCY", rows, max(table.rows - rows, 0), reason))
     return states
+
+
+_ADJACENCY_PENDING = "not stored, so reads build it in memory: omnigraph optimize stores it, and says why it cannot"
 
 
 def why_pending(table: Table, state: IndexCoverage) -> str:

@@ -29,7 +29,7 @@ _PATTERNS: tuple[tuple[Kind, str], ...] = (
     ("data", rf"{_TABLE}/data/[0-9a-f]{{20,}}(?:-[0-9a-f]{{16}})?\.lance(?:#[0-9]+)?"),
     ("deletions", rf"{_TABLE}/_deletions/[0-9]+-[0-9]+-[0-9]+\.(?:arrow|bin)(?:#[0-9]+)?"),
     ("indexes", rf"{_TABLE}/_indices/{_UUID}/.+"),
-    ("adjacency", rf"{_TABLE}/_adjacency/[0-9]+-[0-9a-f]{{16}}(?:\.adj|-(?:id|src)\.zones)"),
+    ("adjacency", rf"{_TABLE}/_adjacency/[0-9]+-[0-9a-f]{{16}}(?:(?:\.[0-9]+of[0-9]+)?\.adj|-(?:id|src)\.zones)"),
     ("versions", rf"{_TABLE}/_versions/(?:d?[0-9]+\.manifest(?:#[0-9]+)?|latest_version_hint\.json)"),
     ("transactions", rf"{_TABLE}/_transactions/[0-9]+-{_UUID}\.txn(?:#[0-9]+)?"),
     ("log", rf"history/{_ID}(?:\.ancestry|\.keys)?\.json"),

@@ -8,16 +8,17 @@ kept, and inline rows stay inline. So it gets published even if writers never pa
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from omnigraph.errors import Contention, ExpectedVersionMismatch
 from omnigraph.failpoints import Failpoint, reach
-from omnigraph.history import Commit, Entry, PublishPlan, Snapshot, TableChange, TableState, check_attribution
+from omnigraph.history import SCHEMA, Commit, Entry, PublishPlan, Snapshot, TableChange, TableState, check_attribution
 from omnigraph.language.catalog import EdgeType, EntityType
-from omnigraph.maintenance.adjacency import refresh_adjacency
-from omnigraph.maintenance.health import TableShape, shape_of
+from omnigraph.maintenance.adjacency import left_out_of, refresh_adjacency
+from omnigraph.maintenance.health import PendingIndex, TableShape, shape_of
 from omnigraph.maintenance.indexes import index_specs
 from omnigraph.tables import Staged, Table
 from omnigraph.tables.compaction import MAX_DELETED_SHARE, Group, plan_rewrite, rewritten
@@ -151,10 +152,9 @@ def maintain(
         planned = [_planned(view, key, rewrite, purge) for key in view.catalog.tables if view.table(key) is not None]
         needed = [work for work in planned if work.is_needed]
         is_needed = bool(needed) or (purge and _holds_gone_rows(entry))
-        if not dry_run and not is_needed:
-            refresh_adjacency(repository, view, workers=workers)
         if dry_run or not is_needed:
-            return OptimizeReport(None, tuple(_report(view, work, work.table) for work in planned))
+            left_out = {} if dry_run else left_out_of(view, refresh_adjacency(repository, view, workers=workers))
+            return OptimizeReport(None, tuple(_report(view, work, work.table, left_out) for work in planned))
         try:
             with repository.history.leases.hold(view.snapshot.commit.ref):
                 commit = _done_and_published(repository, entry, view, needed, workers, since=since, actor=actor)
@@ -165,8 +165,8 @@ def maintain(
                 raise
             continue
         after = repository.view(repository.history.revisions.snapshot(commit.ref))
-        refresh_adjacency(repository, after, workers=workers)
-        return OptimizeReport(commit, tuple(_report(view, work, after.table(work.key)) for work in planned))
+        left_out = left_out_of(after, refresh_adjacency(repository, after, workers=workers))
+        return OptimizeReport(commit, tuple(_report(view, work, after.table(work.key), left_out) for work in planned))
     return OptimizeReport(None, tuple(_report(view, work, work.table) for work in planned))
 
 
@@ -234,10 +234,16 @@ def _planned_for(entity: EntityType, whole: Table, rewrite: bool, purge: bool) -
     return _TableWork(key, whole, cluster_by, rewrite, tuple(groups), tuple(segments), unneeded, purge, inline)
 
 
-def _report(view: View, work: _TableWork, after: Table | None) -> TableReport:
+def _report(
+    view: View, work: _TableWork, after: Table | None, without_adjacency: Mapping[str, str] = MappingProxyType({})
+) -> TableReport:
+    """`without_adjacency`: by table key, why its adjacency was not stored."""
     entity = view.entity(work.key)
     before = shape_of(entity, work.table)
-    return TableReport(work.key, work.actions(), before, before if after is None else shape_of(entity, after))
+    shape = before if after is None else shape_of(entity, after)
+    if (reason := without_adjacency.get(work.key)) is not None:
+        shape = replace(shape, pending=(*shape.pending, PendingIndex("src, dst", "ADJACENCY", shape.rows, reason)))
+    return TableReport(work.key, work.actions(), before, shape)
 
 
 # ---------------------------------------------------------------- the work
@@ -328,6 +334,9 @@ class _Rebase:
         self._stagings = 0
 
     def __call__(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
+        if plan.schema != snapshot.schema:
+            # The new fragments lack the columns of a property that has come back.
+            raise ExpectedVersionMismatch(SCHEMA, plan.base.seq, snapshot.commit.ref.seq)
         view = self._repository.view(snapshot)
         known = {change.key: change for change in plan.changes}
         changes: list[TableChange] = []

@@ -77,12 +77,12 @@ class Reachable:
     _versions: dict[tuple[str, int], TableFiles] = field(default_factory=dict)
 
     def add_entries(self, entries: Iterable[Entry]) -> None:
-        """Add entries with the states of their commits."""
-        states: set[TableState] = set()
-        for entry in entries:
+        """Add entries with the states of their commits; nothing, if a manifest of one of them cannot be read."""
+        added = list(entries)
+        snapshots = [snapshot for entry in added for snapshot in entry_snapshots(entry)]
+        self.add_states(state for snapshot in snapshots for state in snapshot.tables.values())
+        for entry in added:
             self.objects |= history_objects(entry)
-            states.update(state for snapshot in entry_snapshots(entry) for state in snapshot.tables.values())
-        self.add_states(states)
 
     def add_plan(self, plan: PublishPlan) -> None:
         """Add what publishing a prepared plan needs: the versions it staged, the state and history of a branch that it creates,

@@ -17,6 +17,7 @@ from omnigraph.errors import (
     CommitNotFound,
     Contention,
     Damaged,
+    HistoryGap,
     NotFastForward,
     ObjectExists,
     ObjectMissing,
@@ -87,9 +88,10 @@ def push(
     NotFastForward if the target's branch has commits that the source lacks, or lacks commits that the branch builds on.
     """
     _check_same_graph(source, target)
-    ours = source.history.chain.head(branch)
     looked_at = target.clock()
+    # Before the source: what another process copies meanwhile comes from a source that is newer still.
     theirs = target.chain.newest(branch)
+    ours = source.history.chain.head(branch)
     transfer = _Transfer(source, target, branch, ours, watch)
     commits = transfer.missing(theirs)
     with source.history.leases.hold(ours.head.commit.ref), target.leases.hold(transfer.base):
@@ -126,7 +128,7 @@ def push_as_one(
             f"branch '{branch}' has no commit in common in the two graphs",
             hint="the branch was deleted and created again in one of them",
         )
-    start = target.revisions.entry(shared.id)
+    start = _start_in(target, shared.id, branch, source.store.uri)
     target.tags.check_no_tag(to)
     opening = target.branches.opening(to, start, target.new_id())
     before, after = start.head, ours.head
@@ -157,6 +159,21 @@ def push_as_one(
         copied = transfer.copy([_CommitCopy(whole, None)], place, workers)
         publish(target, plan)
     return CopyReport({to: 1}, (), copied.objects, copied.bytes, copied.present)
+
+
+def _start_in(target: History, commit_id: str, branch: str, source: str) -> Entry:
+    """The entry of the commit at which a branch that is pushed starts."""
+    try:
+        return target.revisions.entry(commit_id)
+    except HistoryGap as gap:
+        raise HistoryGap(
+            f"branch '{branch}' of {source} builds on commit {commit_id}, which a cleanup of {target.store.uri} has removed",
+            branch=gap.branch,
+            watermark=gap.watermark,
+            commit_id=commit_id,
+            hint=f"make a new copy (omnigraph clone {target.store.uri} NEW), and write there what only this copy has: 'omnigraph diff "
+            f"{commit_id} {branch}' lists it",
+        ) from gap
 
 
 def _check_same_graph(source: Repository, target: History) -> None:
@@ -198,7 +215,20 @@ class _Transfer:
     # ------------------------------------------------------------ commits
 
     def missing(self, theirs: Entry | None) -> list[_CommitCopy]:
-        """The commits of the branch that the target lacks, oldest first."""
+        """The commits of the branch that the target lacks, oldest first. HistoryGap if the source has lost some to a cleanup."""
+        try:
+            return self._read_missing(theirs)
+        except HistoryGap as gap:
+            source, target = self.source.store.uri, self.target.store.uri
+            raise HistoryGap(
+                f"{target} is behind a cleanup: {source} no longer has all the commits of branch '{self.branch}' that it lacks",
+                branch=self.branch,
+                watermark=gap.watermark,
+                hint=f"make a new copy: omnigraph clone {source} NEW; and let cleanup keep what was made since the last push or pull "
+                "(--older-than)",
+            ) from gap
+
+    def _read_missing(self, theirs: Entry | None) -> list[_CommitCopy]:
         history, head = self.source.history, self.ours.head.commit
         if theirs is None or not theirs.alive:
             start = incarnation_start(self.ours.incarnation)[1]
@@ -273,7 +303,9 @@ class _Transfer:
                 known.add_states([state])
         objects = dict(sized_objects(source.store, wanted, known))
         objects |= {schema_key(commit.step.schema): 0 for commit in commits if commit.step.schema != self.known.schema}
-        old_before = self.target.clock() - MAX_AGE_S
+        if not objects:
+            return Copied()
+        old_before = self.target.retention.store_now() - MAX_AGE_S
         copied = copy_all(source, self.target.store, objects, place, workers, self.watch, old_before=old_before)
         return copied + copy_zones(source.store, self.target.store, objects)
 
@@ -288,6 +320,8 @@ class _Transfer:
             assert head.entry is not None, "it was just opened"
             remote_id = head.entry.head.commit.id
             if remote_id not in ids:
+                if self.target.log.find(head.entry, ids[-1]) is not None:
+                    return  # Another process has copied these commits, and newer ones.
                 raise self._refusal()
             rest = commits[ids.index(remote_id) :]
             if not rest:
@@ -313,7 +347,7 @@ class _Transfer:
                 hint="push it under another name: omnigraph branch create NAME " + self.branch,
             )
         target.tags.check_no_tag(self.branch)
-        local = target.revisions.entry(self._target_commit(entry.before.commit.ref).id)
+        local = _start_in(target, self._target_commit(entry.before.commit.ref).id, self.branch, self.source.store.uri)
         if start and head.entry is None:
             target.store.put(watermark_key(self.branch, start), seal({"floor": start}))
         opening = target.branches.opening_at(self.branch, local, entry.id, start)

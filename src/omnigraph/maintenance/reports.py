@@ -158,7 +158,7 @@ def cleaner_of(repository: Repository, place: GraphObjects | None = None, worker
 
 def clean_up(cleaner: Cleaner, policy: RetentionPolicy, *, dry_run: bool) -> CleanupReport:
     """Remove what the policy does not keep; with `dry_run`, only say what that is."""
-    survey = cleaner.survey(policy)
+    survey = cleaner.survey(policy, read_only=dry_run)
     kept = kept_by(cleaner, survey)
     removed = _would_remove(survey) if dry_run else cleaner.sweep(survey)
     waiting = Totals()
@@ -229,7 +229,7 @@ def _sizes(survey: Survey) -> dict[str, Totals]:
 
 
 def storage_of(cleaner: Cleaner, view: View, branch: str) -> StorageReport:
-    survey = cleaner.survey(RetentionPolicy())
+    survey = cleaner.survey(RetentionPolicy(), read_only=True)
     sizes = _sizes(survey)
     bytes_in: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for key, totals in sizes.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
@@ -79,6 +79,8 @@ class Retained:
     cutoff: float
     """By the store's clock. What was superseded later is kept, whatever the policy says."""
     keepers: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
+    recent: set[tuple[str, int]] = field(default_factory=set)
+    """Entries of commits at which a branch was after the cutoff."""
     floors: dict[str, int] = field(default_factory=dict)
     """Watermarks by branch, as found after the chains were listed."""
 
@@ -124,27 +126,35 @@ class Retained:
     def _keep(self, ref: CommitRef, keeper: str) -> None:
         self.keepers[ref.branch, ref.position].add(keeper)
 
+    def newest_at_cutoff(self) -> list[tuple[str, int]]:
+        """The last entry before the cutoff of every branch that has a later one."""
+        places = []
+        for branch, infos in self.chains.items():
+            older = [position for position, info in infos.items() if info.modified.timestamp() < self.cutoff]
+            if older and max(older) < max(infos):
+                places.append((branch, max(older)))
+        return places
+
+    def add_recent(self, entries: Iterable[Entry]) -> None:
+        """Keep the commits at which these entries left their branches. It may be in an earlier entry: a fence, or an entry that
+        opens a branch, does not supersede the commit it stands on."""
+        self.recent |= {(ref.branch, ref.position) for ref in (entry.head.commit.ref for entry in entries)}
+
     def doomed(self, branch: str) -> list[int]:
         """The positions that nothing keeps, except the newest and those that were superseded after the cutoff."""
-        positions = sorted(self.chains.get(branch, ()))
-        return [
-            position
-            for position, following in itertools.pairwise(positions)
-            if (branch, position) not in self.keepers
-            and self.chains[branch][following].modified.timestamp() < self.cutoff
-            and not self._is_young(branch, position)
-        ]
+        return [position for position, is_recent in self._unneeded(branch) if not is_recent]
 
     def young(self, branch: str) -> list[int]:
         """The positions that are kept only because they were superseded after the cutoff."""
-        positions = sorted(self.chains.get(branch, ()))
-        return [
-            position
-            for position, following in itertools.pairwise(positions)
-            if (branch, position) not in self.keepers
-            and self.chains[branch][following].modified.timestamp() >= self.cutoff
-            and not self._is_young(branch, position)
-        ]
+        return [position for position, is_recent in self._unneeded(branch) if is_recent]
+
+    def _unneeded(self, branch: str) -> Iterator[tuple[int, bool]]:
+        """The positions that nothing keeps, except the newest, and whether each was superseded after the cutoff."""
+        infos = self.chains.get(branch, {})
+        for position, following in itertools.pairwise(sorted(infos)):
+            if (branch, position) not in self.keepers and not self._is_young(branch, position):
+                is_recent = (branch, position) in self.recent
+                yield position, is_recent or infos[following].modified.timestamp() >= self.cutoff
 
     def _is_young(self, branch: str, position: int) -> bool:
         """Whether the policy keeps an entry for its age or its branch. Entries of former incarnations have no head to count from."""

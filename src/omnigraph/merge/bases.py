@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from omnigraph.changes.diff import same_state
 from omnigraph.changes.stored_rows import TypeRows
 from omnigraph.changes.table_diff import DELETE, INSERT, ComparedPair, changed_rows
+from omnigraph.errors import HistoryGap
 from omnigraph.history import Commit, Entry, TableState
+from omnigraph.history.revisions import snapshot_in
 from omnigraph.tables import Table
 from omnigraph.views import Repository, View
 from omnigraph.workers import IN_PROCESS, ExchangingWorkers
@@ -40,10 +42,20 @@ class Bases:
 
 
 def find_bases(repository: Repository, a: Entry, b: Entry) -> Bases:
-    history = repository.history
-    commits = tuple(history.lineage.merge_bases(a, b))
-    views = tuple(repository.view(history.revisions.snapshot(commit.ref)) for commit in commits)
-    return Bases((a, b), commits, views)
+    """The bases of a merge of `a` into `b`. HistoryGap if one was removed: cleanup keeps them now, and did not always."""
+    try:
+        bases = repository.history.lineage.merge_bases(a, b)
+        views = tuple(repository.view(snapshot_in(entry, commit.ref)) for commit, entry in bases)
+    except HistoryGap as gap:
+        raise HistoryGap(
+            f"cleanup has removed the commit at which '{a.branch}' and '{b.branch}' parted, so it is not known which of them changed what",
+            branch=gap.branch,
+            watermark=gap.watermark,
+            commit_id=gap.commit_id,
+            hint=f"bring the content over: 'branch create NEW --from {b.branch}', 'branch reset NEW {a.branch}'; 'diff {b.branch} NEW' shows "
+            f"every difference: undo on NEW what {b.branch} should keep, and 'branch merge NEW --into {b.branch}'",
+        ) from gap
+    return Bases((a, b), tuple(commit for commit, _ in bases), views)
 
 
 class Differences:

@@ -74,7 +74,7 @@ def rounded(own: View, moved: Iterable[EntityType], merge_of: MergeOf) -> list[M
         stored = type_rows(own, entity.id)
         if stored is None:
             continue
-        for before, after in _rounded_properties(stored.entity, entity):
+        for before, after in rounded_properties(stored.entity, entity):
             merge = merge_of(entity)
             check = exactness(replace(entity, properties={after.name: replace(after, type=before.type)}), after.name)
             for addresses in (*merge.puts.pieces(ROWS_AT_ONCE), *merge.combined_from.pieces(ROWS_AT_ONCE)):
@@ -84,7 +84,7 @@ def rounded(own: View, moved: Iterable[EntityType], merge_of: MergeOf) -> list[M
     return conflicts
 
 
-def _rounded_properties(before: EntityType, after: EntityType) -> list[tuple[Property, Property]]:
+def rounded_properties(before: EntityType, after: EntityType) -> list[tuple[Property, Property]]:
     known = {property.id: property for property in before.properties.values()}
     pairs = [(known[property.id], property) for property in after.properties.values() if property.id in known]
     return [(old, new) for old, new in pairs if is_rounded(old.type, new.type)]

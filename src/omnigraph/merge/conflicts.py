@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, Literal
@@ -170,6 +170,17 @@ class MergeConflict:
             value[name] = side[name]
         return self.resolve("value", {**value, **(values or {})})
 
+    def discarded_by(self, strategy: Literal["ours", "theirs"]) -> tuple[str, ...]:
+        """The properties that only the other branch changed: letting one branch win the whole entity loses these changes.
+        `by="property"` keeps them.
+
+        >>> assert conflict.discarded_by("theirs") == ()
+        """
+        if self.kind != "divergent_update":
+            return ()
+        loser = "theirs" if strategy == "ours" else "ours"
+        return tuple(name for name, side in changed_by_one(self.properties).items() if side == loser)
+
     @property
     def is_divergence(self) -> bool:
         """Whether the branches changed one entity differently, which a strategy settles."""
@@ -193,10 +204,13 @@ class MergeConflict:
         return f"<{self.kind} of {self.entity_kind} {self.type_name} {self.entity_id!r}>"
 
     def to_json(self) -> dict[str, JsonValue]:
-        """{entity_kind, type_name, entity_id?, kind, message, properties: [{name, base?, ours?, theirs?}], digest}.
+        """{entity_kind, type_name, entity_id?, kind, message, properties: [{name, base?, ours?, theirs?}], digest,
+        discarded_by?: {ours?: [name], theirs?: [name]}}.
 
         >>> assert conflict.to_json()["properties"] == [{"name": "age", "base": 51, "ours": 2, "theirs": 1}]
         """
+        sides: tuple[Literal["ours", "theirs"], ...] = ("ours", "theirs")
+        discarded: dict[str, JsonValue] = {side: list(names) for side in sides if (names := self.discarded_by(side))}
         return {
             "entity_kind": self.entity_kind,
             "type_name": self.type_name,
@@ -205,12 +219,31 @@ class MergeConflict:
             "message": self.message,
             "properties": [property.to_json() for property in self.properties],
             "digest": self.digest,
+            **({"discarded_by": discarded} if discarded else {}),
         }
 
 
-def divergence(entity: EntityType, id: str, kind: ConflictKind, rows: Sides) -> MergeConflict:
-    """A conflict of the three-way rule, with the properties in which the branches differ."""
+def changed_by_one(properties: Sequence[PropertyConflict]) -> dict[str, str]:
+    """The properties that only one branch changed, and which. The two ends of an edge count as one property."""
+    ends = [property for property in properties if property.name in _END_NAMES.values()]
+    others = [[property] for property in properties if property.name not in _END_NAMES.values()]
+    changed: dict[str, str] = {}
+    for value in (ends, *others):
+        for side, other in (("ours", "theirs"), ("theirs", "ours")):
+            if all(getattr(property, other) == property.base for property in value):
+                changed |= dict.fromkeys((property.name for property in value), side)
+    return changed
+
+
+def divergence(
+    entity: EntityType, id: str, kind: ConflictKind, rows: Sides, *, only_clashes: bool = False
+) -> MergeConflict:
+    """A conflict of the three-way rule, with the properties in which the branches differ; with `only_clashes`, those that both
+    changed."""
     differing = tuple(property for property in properties_of(entity, rows) if _is_contested(property, rows))
+    if only_clashes and kind == "divergent_update":
+        settled = changed_by_one(differing)
+        differing = tuple(property for property in differing if property.name not in settled)
     names = "" if kind == "delete_vs_update" else f" ({', '.join(property.name for property in differing)})"
     message = f"{entity.name} '{id}': {DIVERGENCES[kind]}{names}"
     images = rows.images

@@ -26,6 +26,7 @@ from omnigraph.errors import (
     PreconditionFailed,
     StaleResolution,
     UsageError,
+    ValuesLost,
 )
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import (
@@ -44,12 +45,15 @@ from omnigraph.language.projection import kind_of
 from omnigraph.language.schema.merging import Strategy
 from omnigraph.language.schema.migration import compare_catalogs
 from omnigraph.language.schema.migration_steps import MigrationStep
+from omnigraph.language.schema.stored_columns import lost_properties
 from omnigraph.maintenance.adjacency import refresh_after
 from omnigraph.merge.bases import Bases, Differences, find_bases, state_of, type_rows
 from omnigraph.merge.checks import rounded, violations
 from omnigraph.merge.conflicts import NOWHERE, MergeConflict, Sides, with_values
+from omnigraph.merge.keys import MergedKeys
 from omnigraph.merge.resolutions import Resolution, check_resolutions, described
 from omnigraph.merge.resolving import put_over, state_after, type_of
+from omnigraph.merge.restoring import SideView, with_dropped_values
 from omnigraph.merge.result import (
     MergeResult,
     Outcome,
@@ -109,7 +113,7 @@ def merge_branches(
     if source == into:
         raise UsageError("a branch cannot be merged into itself")
     differences, since = Differences(workers), repository.history.clock()
-    theirs = repository.history.chain.head(source)
+    theirs, first = repository.history.chain.heads(source, into)
     if expect is not None:
         _check_head(theirs, expect[0])
     remedy = f"make the two schemas say the same with 'omnigraph schema apply --branch {source}', and merge again"
@@ -122,7 +126,7 @@ def merge_branches(
         return MergeAttempt(incoming, ours, bases, options, differences, since, is_exact=expect is not None).run()
 
     with repository.history.leases.hold(theirs.head.commit.ref):
-        result = on_newest_head(repository, into, "merge", attempt)
+        result = on_newest_head(repository, into, "merge", attempt, first)
         return _with_branch_deleted(repository, result, theirs) if delete_branch and not options.dry_run else result
 
 
@@ -131,12 +135,18 @@ Expected: TypeAlias = tuple[str, str]
 
 
 def on_newest_head(
-    repository: Repository, branch: str, work: str, attempt: Callable[[Entry], MergeResult]
+    repository: Repository,
+    branch: str,
+    work: str,
+    attempt: Callable[[Entry], MergeResult],
+    first: Entry | None = None,
 ) -> MergeResult:
-    """Repeat the attempt on the newest head of the branch until no other commit gets in between."""
+    """Repeat the attempt on the newest head of the branch until no other commit gets in between. `first` is the newest head, if it
+    has just been read."""
     for _ in range(MAX_ATTEMPTS):
+        head, first = first or repository.history.chain.head(branch), None
         with contextlib.suppress(ExpectedVersionMismatch):
-            return attempt(repository.history.chain.head(branch))
+            return attempt(head)
     raise Contention(f"branch '{branch}' moved {MAX_ATTEMPTS} times during the {work}", hint="retry when it is quieter")
 
 
@@ -214,6 +224,8 @@ class MergeAttempt:
         if self.schema.conflicts:
             return self._stopped_by_schemas()
         self._choose_sides()
+        if self.schema.conflicts:
+            return self._stopped_by_schemas()
         if resolutions:
             self._take_resolutions()
         conflicts = self._conflicts()
@@ -282,9 +294,17 @@ class MergeAttempt:
 
     def _choose_sides(self) -> None:
         """Read all snapshots under the merged schema, and find the types that each side changed."""
-        self.bases = replace(self.bases, views=tuple(map(self.schema.view, self.bases.views)))
-        base = self.bases.views[0]
-        self.current, self.incoming = (self.schema.view(view, base) for view in (self.target_view, self.source_view))
+        views = (*self.bases.views, self.target_view, self.source_view)
+        base = self.schema.view(views[0])
+        seen = [self.schema.view(view) for view in self.bases.views]
+        seen += [self.schema.view(view, base) for view in (self.target_view, self.source_view)]
+        sides = [SideView(view, own.catalog) for view, own in zip(seen, views, strict=True)]
+        keys, whole = MergedKeys(self.schema, self.bases), (with_dropped_values(side, sides) for side in sides)
+        *bases, self.current, self.incoming = (keys.view(own, view) for own, view in zip(views, whole, strict=True))
+        self.bases = replace(self.bases, views=tuple(bases))
+        heads = {self.target.branch: self.target_view, self.source.name: self.source_view}
+        self.schema = replace(self.schema, conflicts=keys.conflicts(heads))
+        self._rekeyed = keys.staged
         self.moved = self._moved_types(self.incoming, self.current)
         self.target_moved = self.bases.moved(self.current)
 
@@ -410,7 +430,7 @@ class MergeAttempt:
         ]
         with ThreadPoolExecutor(max_workers=STAGING_THREADS) as pool:
             staged = list(pool.map(self._stage, rest))
-        self.repository.tables.sync([version for versions in staged for version in versions])
+        self.repository.tables.sync([*self._rekeyed, *(version for versions in staged for version in versions)])
         for entity, versions in zip(rest, staged, strict=True):
             last = versions[-1]
             tables[entity.table_key] = TableState(last.path, last.version, 0, last.rows, last.digest)
@@ -423,6 +443,9 @@ class MergeAttempt:
     def _publish(self, tables: Mapping[str, TableState]) -> Commit:
         reach(Failpoint.MERGE_BEFORE_PUBLISH)
         target, schema = self.target_view.snapshot, self.schema
+        for side in (self.source_view,) if self.is_fast_forward else (self.source_view, self.target_view):
+            if lost := lost_properties(side.catalog, schema.catalog):
+                raise ValuesLost(f"branch '{self.target.branch}'", lost)
         if schema.hash not in (target.schema, self.source_view.snapshot.schema):
             self.repository.history.schemas.put(encode_catalog(schema.catalog))
         plan = PublishPlan(

@@ -10,7 +10,7 @@ from omnigraph.errors import MergeConflicts
 from omnigraph.history import Commit
 from omnigraph.language.schema.merging import SchemaConflict
 from omnigraph.language.schema.migration_steps import MigrationStep
-from omnigraph.merge.conflicts import ConflictKind, MergeConflict
+from omnigraph.merge.conflicts import ConflictKind, MergeConflict, changed_by_one
 from omnigraph.merge.three_way import By
 
 Outcome = Literal["already_up_to_date", "fast_forward", "merged", "conflicts"]
@@ -106,15 +106,19 @@ def schema_conflict_hint(source: str, target: str, conflicts: Sequence[SchemaCon
 
 
 def conflict_hint(source: str, target: str, conflicts: Sequence[MergeConflict], by: By) -> str:
-    """How to resolve them: only options that settle conflicts of these kinds."""
+    """How to resolve them: only options that settle conflicts of these kinds, and what they would lose."""
     divergent = [conflict for conflict in conflicts if conflict.is_divergence]
     broken = sorted({conflict.kind for conflict in conflicts if not conflict.is_divergence})
     ways = []
-    if divergent and by == "row" and all(map(is_settled_by_property, divergent)):
+    if by == "row" and divergent and all(map(_is_settled_by_property, divergent)):
         ways.append("--by property takes the changes of both branches")
+    elif any(conflict.discarded_by("ours") or conflict.discarded_by("theirs") for conflict in divergent):
+        ways.append("--by property keeps what only one branch changed, also with a strategy")
     if divergent:
+        ours, theirs = _discarded(divergent, "ours", source), _discarded(divergent, "theirs", target)
         ways.append(
-            f"--interactive decides one by one; --strategy ours keeps what '{target}' has, --strategy theirs takes what '{source}' has"
+            f"--interactive decides one by one; --strategy ours keeps what '{target}' has{ours}, "
+            f"--strategy theirs takes what '{source}' has{theirs}"
         )
     ways += [f"{kind}: {REMEDIES[kind]} on one of the branches and merge again" for kind in broken]
     if broken:
@@ -124,13 +128,18 @@ def conflict_hint(source: str, target: str, conflicts: Sequence[MergeConflict], 
     return "; ".join(ways)
 
 
-def is_settled_by_property(conflict: MergeConflict) -> bool:
-    """Whether the branches changed different properties. The two ends of an edge count as one property."""
-    if conflict.kind != "divergent_update":
-        return False
-    ends = [property for property in conflict.properties if property.name in ("from", "to")]
-    others = [property for property in conflict.properties if property.name not in ("from", "to")]
-    return all(
-        any(all(getattr(property, side) == property.base for property in value) for side in ("ours", "theirs"))
-        for value in (ends, *([other] for other in others))
-    )
+def _discarded(conflicts: Sequence[MergeConflict], strategy: Literal["ours", "theirs"], loser: str) -> str:
+    """What a strategy would lose of the changes that only the other branch made."""
+    lost = [
+        f"{conflict.type_name} '{conflict.entity_id}' {name}"
+        for conflict in conflicts
+        for name in conflict.discarded_by(strategy)
+    ]
+    named = ", ".join(lost[:MAX_CONFLICTS_NAMED])
+    more = f" and {len(lost) - MAX_CONFLICTS_NAMED} more" if len(lost) > MAX_CONFLICTS_NAMED else ""
+    return f" and discards what only '{loser}' changed ({named}{more})" if lost else ""
+
+
+def _is_settled_by_property(conflict: MergeConflict) -> bool:
+    """Whether the branches changed different properties."""
+    return conflict.kind == "divergent_update" and len(changed_by_one(conflict.properties)) == len(conflict.properties)

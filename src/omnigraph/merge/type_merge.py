@@ -316,15 +316,15 @@ def decide(contested: Contested) -> Decided:
     )
     verdicts = three_way.verdicts(rule.by, rule.strategy)
     combined = three_way.merged_rows(rule.strategy).filter(pa.array(verdicts == COMBINED))
-    return Decided(verdicts, combined, list(_conflicts(three_way, verdicts == CONFLICT)))
+    return Decided(verdicts, combined, list(_conflicts(three_way, verdicts == CONFLICT, rule.by)))
 
 
-def _conflicts(three_way: ThreeWay, chosen: np.ndarray[Any, Any]) -> Iterator[MergeConflict]:
+def _conflicts(three_way: ThreeWay, chosen: np.ndarray[Any, Any], by: By) -> Iterator[MergeConflict]:
     if not chosen.any():
         return
     ids, kinds = three_way.ids.to_numpy(zero_copy_only=False)[chosen], three_way.conflict_kinds()[chosen]
     for id, kind, sides in zip(ids.tolist(), kinds.tolist(), three_way.sides_of(chosen), strict=True):
-        yield divergence(three_way.entity, id, kind, sides)
+        yield divergence(three_way.entity, id, kind, sides, only_clashes=by == "property")
 
 
 def _add_decided(decisions: Decisions, places: pa.Table, decided: Decided, rule: MergeRule) -> pa.Array:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import sys
 from collections.abc import Sequence
 
-from omnigraph.errors import BranchNotFound, UsageError
+from omnigraph.errors import BranchNotFound, BranchReplaced, UsageError
 from omnigraph.maintenance.optimize import maintain
 from omnigraph.maintenance.reports import (
     CleanupReport,
@@ -51,7 +52,8 @@ def _purge(repository: Repository, policy: RetentionPolicy, workers: Workers) ->
     """A branch that keeps nothing of its past keeps no deleted rows either, which lie in files beside others that it needs."""
     for entry in repository.history.branches.list():
         if policy.concerns(entry.branch):
-            maintain(repository, entry.branch, rewrite=True, purge=True, workers=workers)
+            with contextlib.suppress(BranchNotFound, BranchReplaced):  # Deleted meanwhile.
+                maintain(repository, entry.branch, rewrite=True, purge=True, workers=workers)
 
 
 def storage(repository: Repository, branch: str) -> StorageReport:

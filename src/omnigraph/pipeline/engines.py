@@ -70,7 +70,7 @@ def choose_engine(engine: Engine, graph: str, input_bytes: int, session: SparkSe
     """`session`: that of the DataFrames which are loaded, if they are Spark's."""
     if not isinstance(engine, str) or engine != AUTO:
         return EngineChoice(engine, "as chosen")
-    if (wanted := os.environ.get("OMNIGRAPH_ENGINE", AUTO)) != AUTO:
+    if (wanted := (os.environ.get("OMNIGRAPH_ENGINE") or AUTO)) != AUTO:
         return EngineChoice(wanted, "OMNIGRAPH_ENGINE")
     if session is not None:
         return EngineChoice(session, "the session of the DataFrame")
@@ -89,7 +89,7 @@ def choose_engine(engine: Engine, graph: str, input_bytes: int, session: SparkSe
 
 def engine_with_reader(engine: Engine, format: str) -> EngineChoice:
     """The engine of a load from a format that only Spark reads."""
-    chosen = os.environ.get("OMNIGRAPH_ENGINE", AUTO) if isinstance(engine, str) and engine == AUTO else engine
+    chosen = (os.environ.get("OMNIGRAPH_ENGINE") or AUTO) if isinstance(engine, str) and engine == AUTO else engine
     if isinstance(chosen, str) and chosen == "local":
         raise UsageError(
             f"'{format}' is read by Spark, and the engine is local",

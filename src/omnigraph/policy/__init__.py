@@ -3,10 +3,25 @@
 from typing import TYPE_CHECKING
 
 from omnigraph.lazy_names import names_of
-from omnigraph.policy.ask import ACTIONS, Action, Ask, Gate, Scope, ask_on, check_gate, denied, is_allowed
 
 if TYPE_CHECKING:
+    from omnigraph.policy.ask import ACTIONS, Action, Ask, Gate, Scope, ask_on, check_gate, denied, is_allowed
     from omnigraph.policy.bundle import Decision, Policy, load_policy, policy_of
+
+_HOMES = {
+    "omnigraph.policy.ask": (
+        "ACTIONS",
+        "Action",
+        "Ask",
+        "Gate",
+        "Scope",
+        "ask_on",
+        "check_gate",
+        "denied",
+        "is_allowed",
+    ),
+    "omnigraph.policy.bundle": ("Decision", "Policy", "load_policy", "policy_of"),
+}
 
 __all__ = [
     "ACTIONS",
@@ -24,5 +39,4 @@ __all__ = [
     "policy_of",
 ]
 
-__getattr__ = names_of(__name__, {"omnigraph.policy.bundle": ("Decision", "Policy", "load_policy", "policy_of")})
-"""The code that reads policy files is loaded only if there are any."""
+__getattr__ = names_of(__name__, _HOMES)

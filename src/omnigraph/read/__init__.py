@@ -1,4 +1,4 @@
-"""Queries: a typed read becomes one relational tree, runs on reduced inputs in DuckDB, and comes back as a Result."""
+"""Queries: the first strategy that accepts a typed read answers it, on node numbers or as one SQL tree in DuckDB."""
 
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from omnigraph.read.sql.shapes import HopInput, NodeInput, RelationalQuery
     from omnigraph.read.sql_query import SqlColumn, SqlResult, open_duckdb, run_sql
     from omnigraph.read.steps import Step
-    from omnigraph.read.strategies import InputChoice, Mode
+    from omnigraph.read.strategies.strategy import InputChoice, Mode
     from omnigraph.read.versions import EntityVersion, history_of
 
 _HOMES = {
@@ -66,7 +66,7 @@ _HOMES = {
         "run_sql",
     ),
     "omnigraph.read.steps": ("Step",),
-    "omnigraph.read.strategies": (
+    "omnigraph.read.strategies.strategy": (
         "InputChoice",
         "Mode",
     ),

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.deadlines import Deadline
 from omnigraph.errors import ArithmeticOverflow, ResourceExhausted
+from omnigraph.expressions.arguments import Arguments
 from omnigraph.read.inputs.scans import Stream
 from omnigraph.relational import duck
+from omnigraph.runtime import MORE_MEMORY
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,15 +22,16 @@ STOP_INTERVAL_S = 0.02
 """How often a query that must end is interrupted."""
 
 
-def run(sql: str, arguments: Mapping[str, object], relations: Mapping[str, Any], deadline: Deadline) -> pa.Table:
-    """Run one query over Arrow relations. Ctrl-C and the deadline end it."""
+def run(sql: str, values: Mapping[str, object], relations: Mapping[str, Any], arguments: Arguments) -> pa.Table:
+    """Run one query over Arrow relations. Ctrl-C and the deadline end it, and its memory is bounded."""
     import duckdb
 
-    work = partial(duck.execute, text=sql, relations=relations, arguments=arguments)
+    memory = arguments.memory
+    work = partial(duck.execute, text=sql, relations=relations, arguments=values, memory=memory)
     try:
-        return run_interruptibly(work, duck.QUERIES, deadline)
+        return run_interruptibly(work, duck.queries(memory.query_bytes), arguments.deadline)
     except duckdb.OutOfMemoryException as error:
-        raise ResourceExhausted("the query does not fit in this process", hint='run it with engine="spark"') from error
+        raise ResourceExhausted("the query does not fit in the memory of its graph", hint=MORE_MEMORY) from error
     except (duckdb.OutOfRangeException, duckdb.ConversionException) as error:
         raise ArithmeticOverflow from error
     except duckdb.Error:

@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph.deadlines import NEVER, Deadline
-from omnigraph.errors import ArithmeticOverflow, ResourceExhausted
+from omnigraph.errors import ResourceExhausted
 from omnigraph.expressions.arguments import Arguments
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read.inputs.adjacency import Compact, despite_lost_segments
-from omnigraph.read.result import Result, Timing, Values
-from omnigraph.read.strategies import Answer, Mode, Read, answer
-from omnigraph.values.arrow import arrow_type
+from omnigraph.read.result import Result, Timing, Values, result_cells
+from omnigraph.read.strategies import answer
+from omnigraph.read.strategies.strategy import Answer, Mode, Read
 from omnigraph.values.entities import Value
 from omnigraph.values.literals import Constant
-from omnigraph.values.temporal import DAYS, MICROSECONDS
 from omnigraph.values.types import PropertyType, Scalar
 from omnigraph.views import View
 
@@ -42,21 +41,44 @@ def run_read(
     mode: Mode = "auto",
     now: dt.datetime | None = None,
     deadline: Deadline = NEVER,
+    stages: dict[int, pa.Table] | None = None,
 ) -> Result:
-    """Run a read on one snapshot. `parameters` are bound values; every mode gives the same rows in the same order."""
+    """Run a read on one snapshot. `parameters` are bound values; every mode gives the same rows in the same order. `stages` has the
+    rows of stages that were run for other parts of a union."""
     started = time.perf_counter()
-    arguments = Arguments(parameters, instant(now), deadline)
+    arguments = Arguments(parameters, instant(now), deadline, view.memory)
     if plan.texts:
         from omnigraph.read.search.texts import with_vectors
 
         arguments = with_vectors(view, plan, arguments)
+    stages = {} if stages is None else stages
+
+    def run(inner: ReadPlan) -> Result:
+        return run_read(
+            view, inner, arguments.parameters, mode=mode, now=arguments.now, deadline=deadline, stages=stages
+        )
+
     if plan.union is not None:
-        results = [
-            run_read(view, part, arguments.parameters, mode=mode, now=arguments.now, deadline=deadline)
-            for part in plan.union.parts
-        ]
-        return united_result(plan, results, arguments, started)
-    return despite_lost_segments(view, lambda: _answered(Read(view, plan, arguments, mode), started))
+        return united_result(plan, [run(part) for part in plan.union.parts], arguments, started)
+    start_rows = given_rows(plan, run, stages)
+    with view.memory.holding(0 if start_rows is None else start_rows.nbytes):
+        return despite_lost_segments(view, lambda: _answered(Read(view, plan, arguments, mode, start_rows), started))
+
+
+def given_rows(plan: ReadPlan, run: Callable[[ReadPlan], Result], stages: dict[int, pa.Table]) -> pa.Table | None:
+    """The rows that the stage before a read gives, as its relation GIVEN; None if there is none. A stage is run once."""
+    if (start_rows := plan.pattern.start_rows) is None:
+        return None
+    if id(start_rows.read) not in stages:
+        import pyarrow as pa
+
+        rows = run(start_rows.read).to_arrow()
+        names = [name for name in rows.column_names if not name.startswith("$")]
+        columns = {"k": pa.array(range(rows.num_rows), pa.int64())}
+        columns |= {f"c{place}": rows.column(name) for place, name in enumerate(names)}
+        columns |= {f"v{place}": rows.column(f"${name}") for place, name in enumerate(start_rows.entities)}
+        stages[id(start_rows.read)] = pa.table(columns)
+    return stages[id(start_rows.read)]
 
 
 def _answered(read: Read, started: float) -> Result:
@@ -95,7 +117,8 @@ def finished(view: View, answered: Answer, table: pa.Table | Values) -> pa.Table
     """The result, built from the columns of the tree unless these are the result already."""
     if answered.prepared is None or isinstance(table, Values):
         return table
-    return finish(view, answered.prepared.query, table)
+    with view.memory.holding(table.nbytes):
+        return finish(view, answered.prepared.query, table)
 
 
 def evaluated(answered: Answer, arguments: Arguments) -> pa.Table | Values:
@@ -106,9 +129,7 @@ def evaluated(answered: Answer, arguments: Arguments) -> pa.Table | Values:
     assert prepared is not None, "an answer without a table has a tree"
     from omnigraph.read import engine
 
-    return engine.run(
-        prepared.sql(frozenset(relations)), prepared.query.placed(arguments), relations, arguments.deadline
-    )
+    return engine.run(prepared.sql(frozenset(relations)), prepared.query.placed(arguments), relations, arguments)
 
 
 def instant(now: dt.datetime | None) -> dt.datetime:
@@ -120,7 +141,8 @@ def finish(view: View, query: RelationalQuery, table: pa.Table) -> pa.Table:
     """The tree's columns as result columns: names, types, ids for ordinals, whole entities."""
     import pyarrow as pa
 
-    arrays = [_column(view, query, output, table) for output in query.outputs]
+    with view.memory.counted(_column(view, query, output, table) for output in query.outputs) as columns:
+        arrays = list(columns)
     names = [output.column.name for output in query.outputs]
     return pa.table(arrays, names=names)
 
@@ -132,36 +154,17 @@ def _column(view: View, query: RelationalQuery, output: OutputColumn, table: pa.
     column = table.column(output.value)
     if output.is_key and query.keys == "ordinal":
         ordinals = _joined(column)
-        ids = Compact(view).nodes(output.types[0]).ids_at(pc.fill_null(ordinals, 0).to_numpy(zero_copy_only=False))
-        column = pa.chunked_array([pc.if_else(ordinals.is_valid(), ids, None) if ordinals.null_count else ids])
+        if ordinals.null_count == len(ordinals):  # ordinal 0 may not exist
+            column = pa.chunked_array([pa.nulls(len(ordinals), pa.utf8())])
+        else:
+            ids = Compact(view).nodes(output.types[0]).ids_at(pc.fill_null(ordinals, 0).to_numpy(zero_copy_only=False))
+            column = pa.chunked_array([pc.if_else(ordinals.is_valid(), ids, None) if ordinals.null_count else ids])
     if output.is_entity:
         from omnigraph.read.entities import objects
 
         kinds = None if output.type_column is None else _joined(table.column(output.type_column)).cast(pa.utf8())
         return objects(view, output.types, _joined(column).cast(pa.utf8()), kinds)
-    target = pa.utf8() if output.type is None else arrow_type(output.type)
-    try:
-        cells = column if column.type == target else column.cast(target)
-    except pa.ArrowInvalid as error:
-        raise ArithmeticOverflow from error
-    if output.type is not None and output.type.scalar in _RANGES:
-        _check_range(cells, output.type.scalar)
-    return cells
-
-
-_RANGES = {Scalar.DATE: DAYS, Scalar.DATETIME: MICROSECONDS}
-
-
-def _check_range(cells: pa.ChunkedArray, scalar: Scalar) -> None:
-    """Computed dates and timestamps may leave the supported range of years."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    flat = pc.list_flatten(cells) if pa.types.is_list(cells.type) else cells
-    extremes = pc.min_max(flat.cast(pa.int32() if scalar is Scalar.DATE else pa.int64())).as_py()
-    first, last = _RANGES[scalar]
-    if extremes["min"] is not None and not (first <= extremes["min"] and extremes["max"] <= last):
-        raise ArithmeticOverflow
+    return result_cells(column, output.type)
 
 
 def _joined(column: pa.ChunkedArray) -> pa.Array:

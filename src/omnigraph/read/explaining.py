@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 from omnigraph.deadlines import NEVER, Deadline
 from omnigraph.expressions.arguments import Arguments
 from omnigraph.expressions.predicates import Predicate
 from omnigraph.language.query.plan import ReadPlan, TextQuery
-from omnigraph.read.execution import evaluated, finished, instant, run_read
-from omnigraph.read.result import Timing, Values
+from omnigraph.maintenance.adjacency import adjacency_rows
+from omnigraph.read.execution import evaluated, finished, given_rows, instant, run_read
+from omnigraph.read.result import Result, Timing
 from omnigraph.read.search.texts import with_vectors
 from omnigraph.read.sql.shapes import RelationalQuery
 from omnigraph.read.steps import Measured, Step, steps_of, tree_text, united_steps
-from omnigraph.read.strategies import InputChoice, Mode, Read, answer
-from omnigraph.read.strategies.strategy import hop_name
+from omnigraph.read.strategies import answer
+from omnigraph.read.strategies.strategy import InputChoice, Mode, Read, hop_name
 from omnigraph.relational.sql import to_sql
 from omnigraph.views import View
 
@@ -72,11 +74,12 @@ def explain(
 ) -> Explanation:
     """Choose as `run_read` would, which reads inputs, and report the choices; with `analyze`, run the rest too."""
     started = time.perf_counter()
-    arguments = with_vectors(view, plan, Arguments(parameters, instant(now), deadline))
+    arguments = with_vectors(view, plan, Arguments(parameters, instant(now), deadline, view.memory))
     embedded = tuple(_embedded(view, text) for text in plan.texts if text.name not in parameters)
     if plan.union is not None:
         return _explain_union(view, plan, arguments, mode, embedded, analyze=analyze)
-    read = Read(view, plan, arguments, mode)
+    start_rows = given_rows(plan, partial(_run, view, arguments, mode), {})
+    read = Read(view, plan, arguments, mode, start_rows)
     answered = answer(read)
     run = timing = None
     if analyze:
@@ -87,17 +90,41 @@ def explain(
         timing = Timing(read_ended - started, engine_ended - read_ended, time.perf_counter() - started)
         run = Measured(started, timing.engine_s, timing.total_s, final.num_rows)
     commit = view.snapshot.commit.id
+    answered = replace(answered, choices=_with_adjacency(view, plan, answered.choices))
     choices = (*embedded, *answered.choices)
-    prepared = read.prepared() if isinstance(answered.table, Values) else answered.prepared
+    is_counted = any(choice.path == "metadata" for choice in answered.choices)
+    prepared = answered.prepared or (None if is_counted else read.prepared())
     if prepared is None:
         steps = steps_of(plan, answered, {}, embedded, run)
         return Explanation(commit, "nothing", (), choices, "", steps, timing)
+    before = None
+    if plan.pattern.start_rows is not None:
+        stage, known = plan.pattern.start_rows.read, arguments.parameters
+        before = explain(view, stage, known, mode=mode, now=arguments.now, analyze=analyze, deadline=deadline)
     query = prepared.query
     expansions = [hop.name for hop in query.hops if hop.name in answered.relations]
     sql = to_sql(query.whole(expansions), "duckdb", copy=False, pretty=True)
-    keys = "ids" if query.keys == "id" else "ordinals"
+    keys = "numbers" if answered.prepared is None else "ids" if query.keys == "id" else "ordinals"
     steps = steps_of(plan, answered, _conditions(query, read.arguments), embedded, run)
-    return Explanation(commit, keys, _columns(query, read.arguments), choices, sql, steps, timing)
+    explained = Explanation(commit, keys, _columns(query, read.arguments), choices, sql, steps, timing)
+    return explained if before is None else _after(before, explained)
+
+
+def _run(view: View, arguments: Arguments, mode: Mode, plan: ReadPlan) -> Result:
+    return run_read(view, plan, arguments.parameters, mode=mode, now=arguments.now, deadline=arguments.deadline)
+
+
+def _after(before: Explanation, explained: Explanation) -> Explanation:
+    """With the stage before it, whose rows it starts from."""
+    deepest = max(step.depth for step in explained.steps)
+    stage = tuple(replace(step, depth=step.depth + deepest) for step in before.steps)
+    return replace(
+        explained,
+        inputs=(*before.inputs, *explained.inputs),
+        choices=(*before.choices, *explained.choices),
+        sql=f"{before.sql}\nTHEN\n{explained.sql}",
+        steps=(*explained.steps, *stage),
+    )
 
 
 def _explain_union(
@@ -150,6 +177,16 @@ def _conditions(query: RelationalQuery, arguments: Arguments) -> dict[str, str]:
 def _embedded(view: View, text: TextQuery) -> InputChoice:
     model = view.repository.filling().settings.embedder(text.model).provider.model
     return InputChoice(f"text for {text.owner}.{text.property}", "embedding", None, f"with {model}")
+
+
+def _with_adjacency(view: View, plan: ReadPlan, choices: Sequence[InputChoice]) -> tuple[InputChoice, ...]:
+    """The choices, saying of which edges the adjacency is not stored."""
+    tables = {hop_name(expansion): f"edge:{expansion.edge}" for expansion in plan.pattern.expansions}
+    noted = []
+    for choice in choices:
+        is_missing = choice.path == "csr" and choice.what in tables and adjacency_rows(view, tables[choice.what]) == 0
+        noted.append(replace(choice, estimate=f"{choice.estimate}, not stored") if is_missing else choice)
+    return tuple(noted)
 
 
 def _columns(query: RelationalQuery, arguments: Arguments) -> tuple[InputColumns, ...]:

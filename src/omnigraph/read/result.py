@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from omnigraph.errors import ArithmeticOverflow
 from omnigraph.extras import load_extra
 from omnigraph.history import Commit
 from omnigraph.language.query.plan import ReadPlan, ResultColumn
 from omnigraph.values.arrow import arrow_type, python_values, with_zone, zoned
 from omnigraph.values.entities import JsonValue, Value
 from omnigraph.values.json_values import json_value
+from omnigraph.values.temporal import DAYS, MICROSECONDS
 from omnigraph.values.types import PropertyType, Scalar
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     import polars
     import pyarrow as pa
 
-HTML_ROWS = 50
+TABLE_ROWS = 50
 """How many rows of a result a notebook shows."""
 
 
@@ -67,6 +69,35 @@ class Values:
         return [dict(zip(self.names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
+def result_cells(cells: pa.Array | pa.ChunkedArray, type_: PropertyType | None) -> pa.Array | pa.ChunkedArray:
+    """Computed values in the type of their column (None: an id). Raises ArithmeticOverflow for values that it does not hold."""
+    import pyarrow as pa
+
+    target = pa.utf8() if type_ is None else arrow_type(type_)
+    try:
+        cells = cells if cells.type == target else cells.cast(target)
+    except pa.ArrowInvalid as error:
+        raise ArithmeticOverflow from error
+    if type_ is not None and type_.scalar in _RANGES:
+        _check_range(cells, type_.scalar)
+    return cells
+
+
+_RANGES = {Scalar.DATE: DAYS, Scalar.DATETIME: MICROSECONDS}
+
+
+def _check_range(cells: pa.Array | pa.ChunkedArray, scalar: Scalar) -> None:
+    """Computed dates and timestamps may leave the supported range of years."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    flat = pc.list_flatten(cells) if pa.types.is_list(cells.type) else cells
+    extremes = pc.min_max(flat.cast(pa.int32() if scalar is Scalar.DATE else pa.int64())).as_py()
+    first, last = _RANGES[scalar]
+    if extremes["min"] is not None and not (first <= extremes["min"] and extremes["max"] <= last):
+        raise ArithmeticOverflow
+
+
 class Rows:
     """Rows in every format: Python values, Arrow, data frames, JSON, and a table in a notebook."""
 
@@ -102,14 +133,29 @@ class Rows:
         from html import escape
 
         head = "".join(f"<th>{escape(name)}</th>" for name in self._table.column_names)
-        shown = self._table.slice(0, HTML_ROWS)
+        shown = self._table.slice(0, TABLE_ROWS)
         lists = [python_values(column) for column in shown.columns]
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(_cell(value))}</td>" for value in row) + "</tr>"
             for row in zip(*lists, strict=True)
         )
-        count = f"{len(self)} rows" if len(self) <= HTML_ROWS else f"{HTML_ROWS} of {len(self)} rows"
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{count}</p>"
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{self._count_text()}</p>"
+
+    def __str__(self) -> str:
+        """A table of the first rows, as text."""
+        shown = self._table.slice(0, TABLE_ROWS)
+        columns = [
+            [name, *(_cell(value).replace("\n", " ") for value in python_values(column))]
+            for name, column in zip(shown.column_names, shown.columns, strict=True)
+        ]
+        widths = [max(map(len, column)) for column in columns]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in zip(*columns, strict=True)]
+        return "\n".join([*lines, f"({self._count_text()})"])
+
+    def _count_text(self) -> str:
+        if len(self) > TABLE_ROWS:
+            return f"{TABLE_ROWS} of {len(self)} rows"
+        return "1 row" if len(self) == 1 else f"{len(self)} rows"
 
     # ------------------------------------------------------------ in other forms
 
@@ -148,12 +194,20 @@ class Rows:
         """
         return [{name: json_value(value) for name, value in row.items()} for row in self.rows]
 
+    def _json_pieces(self, cells: int) -> Iterator[list[dict[str, JsonValue]]]:
+        """The rows of `to_json`, about so many cells at a time. What was yielded is not held."""
+        names = self._table.column_names
+        step = max(cells // max(len(names), 1), 1)
+        for start in range(0, self.num_rows, step):
+            lists = [map(json_value, python_values(column)) for column in self._table.slice(start, step).columns]
+            yield [dict(zip(names, row, strict=True)) for row in zip(*lists, strict=True)]
+
 
 @dataclass(frozen=True)
 class Result(Rows):
     """The rows of a query, the commit they were read from, and how long it took.
 
-    It has a length, iterates over its rows, is displayed as a table in a notebook, and is an Arrow stream:
+    It has a length, iterates over its rows, is displayed as a table in a notebook and by `print`, and is an Arrow stream:
     `pyarrow.table(result)`, `polars.DataFrame(result)` and `duckdb.sql("from result")` accept it directly.
 
     >>> result = g.query("people.gq", name="everyone")

@@ -13,6 +13,7 @@ from omnigraph.history import Commit
 from omnigraph.read import engine
 from omnigraph.read.result import Rows, Timing
 from omnigraph.relational import duck
+from omnigraph.runtime import MORE_MEMORY
 from omnigraph.values.json_values import json_value
 from omnigraph.views import View
 
@@ -75,14 +76,12 @@ def run_sql(view: View, text: str, parameters: Mapping[str, object], deadline: D
     known = relations(view)
 
     def work(connection: Any) -> pa.Table:
-        return duck.execute(connection, statement, known, parameters, _with_texts)
+        return duck.execute(connection, statement, known, parameters, _with_texts, view.memory)
 
     try:
-        table = engine.run_interruptibly(work, duck.GIVEN, deadline)
+        table = engine.run_interruptibly(work, duck.users_sql(view.memory.sql_bytes), deadline)
     except duckdb.OutOfMemoryException as error:
-        raise ResourceExhausted(
-            "the SQL query does not fit in this process", hint="ask for less, or use g.spark() and its SQL"
-        ) from error
+        raise ResourceExhausted("the SQL query does not fit in the memory of its graph", hint=MORE_MEMORY) from error
     except duckdb.Error as error:
         for relation in known.values():
             if relation.failure is not None:
@@ -96,7 +95,7 @@ def open_duckdb(view: View) -> duckdb.DuckDBPyConnection:
     """A separate database in which every type of a snapshot is a view."""
     from omnigraph.read.sql_views import relations
 
-    connection: duckdb.DuckDBPyConnection = duck.GIVEN.open()
+    connection: duckdb.DuckDBPyConnection = duck.users_sql(view.memory.sql_bytes).open()
     for name, relation in relations(view).items():
         connection.register(name, relation)
     return connection
@@ -163,7 +162,7 @@ def unambiguous(names: Iterable[str]) -> list[str]:
 
 def _as_value(column: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow as pa
-    import pyarrow.types as pt
+    from pyarrow import types as pt
 
     type = column.type
     if pt.is_decimal(type):
@@ -191,7 +190,7 @@ def _number(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _is_known(type: pa.DataType) -> bool:
-    import pyarrow.types as pt
+    from pyarrow import types as pt
 
     if pt.is_list(type) or pt.is_fixed_size_list(type) or pt.is_large_list(type):
         return _is_known(type.value_type)

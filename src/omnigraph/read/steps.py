@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.read.strategies import Answer, InputChoice
+from omnigraph.read.strategies.strategy import Answer, InputChoice
 
 _ACCESS = {
     "metadata": "row counts",
@@ -17,6 +17,7 @@ _ACCESS = {
     "csr": "adjacency",
     "sql": "join",
     "embedding": "embedding",
+    "arrays": "arrays",
 }
 
 

@@ -41,6 +41,6 @@ def united(plan: ReadPlan, parts: Sequence[pa.Table], arguments: Arguments) -> p
         query = query.limit(arguments.number(plan.limit))
     if plan.offset is not None:
         query = query.offset(arguments.number(plan.offset))
-    rows = engine.run(to_sql(query, "duckdb"), {}, relations, arguments.deadline)
+    rows = engine.run(to_sql(query, "duckdb"), {}, relations, arguments)
     arrays = [rows.column(name).cast(arrow_type(type_)) for name, type_ in zip(names, types, strict=True)]
     return pa.table(arrays, names=[described.name for described in plan.columns])

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from omnigraph.history import Commit, Entry, TableState
+from omnigraph.history import Commit, CommitRef, Entry, Snapshot, TableState
 from omnigraph.read.entities import entity, entity_key
 from omnigraph.values.entities import Entity
 from omnigraph.views import Repository, View
@@ -39,7 +39,8 @@ def history_of(repository: Repository, type_name: str, entity_id: str, entry: En
 class EntityStates:
     """An entity along a log. A place is the index of a commit in it; the newest is 0.
 
-    The cost depends on what changed: only commits that changed the type's table are read, and they are found by bisection.
+    The cost depends on what changed: only commits that changed the type's table are read, once each, and they are found by
+    bisection. The table is looked into only where a commit may have changed the entity.
     """
 
     repository: Repository
@@ -47,6 +48,8 @@ class EntityStates:
     type_id: int
     entity_id: str
     _seen: dict[int, tuple[View, TableState | None]] = field(default_factory=dict)
+    _snapshots: dict[str, Snapshot] = field(default_factory=dict)
+    """By commit, of the entries that were read."""
     _read: dict[tuple[TableState, str], Entity | None] = field(default_factory=dict)
 
     @classmethod
@@ -58,7 +61,7 @@ class EntityStates:
     def versions(self) -> Iterator[int]:
         """The places whose commit wrote or removed the entity, newest first."""
         for place in self._changes():
-            if _differ(self.values(place), self.values(place + 1)):
+            if self._may_differ(place) and _differ(self.values(place), self.values(place + 1)):
                 yield place
         oldest = len(self.commits) - 1
         if self.entity(oldest) is not None:
@@ -94,9 +97,25 @@ class EntityStates:
                 older = middle
         return self.commits[newer]
 
+    def _may_differ(self, place: int) -> bool:
+        """Whether a commit may have written or removed the entity. A small one lists the ids that it did."""
+        newer, older = self._at(place)[1], self._at(place + 1)[1]
+        if self.commits[place].kind != "mutation" or newer is None or older is None or not newer.inline:
+            return True
+        if (newer.path, newer.version) != (older.path, older.version):
+            return True
+        change = newer.inline[-1]
+        return self.entity_id in change.ids or self.entity_id in change.removed
+
+    def _snapshot(self, ref: CommitRef) -> Snapshot:
+        if ref.id not in self._snapshots:
+            entry = self.repository.history.lineage.entry_of(ref)
+            self._snapshots |= {snapshot.commit.id: snapshot for snapshot in entry.snapshots()}
+        return self._snapshots[ref.id]
+
     def _at(self, place: int) -> tuple[View, TableState | None]:
         if place not in self._seen:
-            view = self.repository.resolve(self.commits[place].id)
+            view = self.repository.view(self._snapshot(self.commits[place].ref))
             known = view.catalog.by_id.get(self.type_id)
             self._seen[place] = (view, None if known is None else view.state(known.table_key))
         return self._seen[place]

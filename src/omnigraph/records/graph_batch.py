@@ -143,7 +143,7 @@ class GraphBatchReader:
 
     def _gather(self, rows: GatheredRows, record: LineRecord, number: int) -> None:
         if self.form.kind == "name" or record.is_deletion:
-            rows.name(record.id(), number)
+            rows.name(record.id(self.catalog), number)
         elif self.form.kind == "partial":
             rows.add_partial(*record.partial_row(self.catalog), number)
         else:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.language.catalog import EntityType, NodeType
-from omnigraph.language.identity import has_dates_in_key, node_id, referenced_id
+from omnigraph.language.identity import has_dates_in_key, id_of_members, referenced_id
 from omnigraph.records.fresh_ids import FreshIds
-from omnigraph.values.canonical import milliseconds_text
+from omnigraph.values.canonical import canonical_text, milliseconds_text
 from omnigraph.values.columns import Doubtful
-from omnigraph.values.types import Scalar
+from omnigraph.values.types import PropertyType, Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,14 +19,14 @@ if TYPE_CHECKING:
 def id_column(
     entity: EntityType, explicit: pa.StringArray, columns: dict[str, Any], lines: pa.Int64Array, fresh: FreshIds
 ) -> tuple[pa.StringArray, int]:
-    """The id column and how many ids the source gave: derived for keyed nodes, else given or fresh. Raises Doubtful."""
+    """The id column and how many ids the source gave: derived where there is a key, else given or fresh. Raises Doubtful."""
     import pyarrow.compute as pc
 
     count = len(explicit) - explicit.null_count
     if count:
         refuse_empty(explicit)
-    if isinstance(entity, NodeType) and entity.key:
-        derived = _derived(entity, columns)
+    if entity.key:
+        derived = derived_ids(entity, columns)
         if count and not pc.all(pc.equal(explicit, derived)).as_py():
             raise Doubtful
         return derived, count
@@ -40,12 +41,11 @@ def named_id_column(entity: EntityType, explicit: pa.StringArray, columns: dict[
     Doubtful."""
     import pyarrow.compute as pc
 
-    key = entity.key if isinstance(entity, NodeType) else ()
-    members = [columns[name] for name in key if name in columns]
+    members = [columns[name] for name in entity.key if name in columns]
     if explicit.null_count < len(explicit):
         refuse_empty(explicit)
-    if isinstance(entity, NodeType) and members and len(members) == len(key):
-        derived = _derived(entity, columns)
+    if members and len(members) == len(entity.key):
+        derived = derived_ids(entity, columns)
         if not pc.all(pc.equal(explicit, derived)).as_py():
             raise Doubtful
         return derived
@@ -54,27 +54,43 @@ def named_id_column(entity: EntityType, explicit: pa.StringArray, columns: dict[
     return explicit
 
 
-def _derived(node: NodeType, columns: dict[str, Any]) -> pa.StringArray:
-    """`identity.node_id` for a whole column; row by row only if no cast gives the canonical text."""
+def derived_ids(entity: EntityType, columns: Mapping[str, pa.Array]) -> pa.StringArray:
+    """`identity.derived_id` for whole columns. Raises Doubtful if a member is missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    members = [columns[name] for name in node.key]
-    if any(member.null_count for member in members):
+    texts = [_canonical_texts(columns[name], entity.key_type(name)) for name in entity.key]
+    if len(texts) == 1:
+        refuse_empty(texts[0])
+        return texts[0]
+    if any(pc.any(pc.match_substring_regex(text, _ESCAPED)).as_py() for text in texts):
+        rows = zip(*(text.to_pylist() for text in texts), strict=True)
+        return pa.array([id_of_members(row) for row in rows], pa.string())
+    separated = [part for text in texts for part in ('","', text)]
+    return pc.binary_join_element_wise('["', *separated[1:], '"]', "")
+
+
+_ESCAPED = r'["\\\x00-\x1f]'
+"""Characters that JSON writes in another way."""
+
+
+def _canonical_texts(values: pa.Array, type: PropertyType) -> pa.StringArray:
+    """`canonical_text` for a whole column; value by value only if no cast gives it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if values.null_count:
         raise Doubtful
-    only, scalar = members[0], node.properties[node.key[0]].type.scalar
-    if len(members) > 1 or scalar.is_float:
-        rows = zip(*(member.to_pylist() for member in members), strict=True)
-        return pa.array([node_id(node, dict(zip(node.key, row, strict=True))) for row in rows], pa.string())
-    match scalar:
+    match type.scalar:
         case Scalar.STRING:
-            refuse_empty(only)
-            return only
+            return values
         case Scalar.DATE:
-            return pc.cast(only.cast(pa.int32()), pa.string())
+            return pc.cast(values.cast(pa.int32()), pa.string())
         case Scalar.DATETIME:
-            return pa.array([milliseconds_text(at) for at in only.cast(pa.int64()).to_pylist()], pa.string())
-    return pc.cast(only, pa.string())
+            return pa.array([milliseconds_text(at) for at in values.cast(pa.int64()).to_pylist()], pa.string())
+        case Scalar.F32 | Scalar.F64:
+            return pa.array([canonical_text(value, type) for value in values.to_pylist()], pa.string())
+    return pc.cast(values, pa.string())
 
 
 def end_column(node: NodeType, references: pa.Array) -> pa.StringArray:

@@ -12,13 +12,14 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.language.catalog import Catalog, EdgeType, EntityType, NodeType
+from omnigraph.language.catalog import Catalog, EdgeType, EntityType
 from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.records.gathering import columns_with_values
 from omnigraph.records.ids import end_column, id_column, named_id_column
 from omnigraph.records.plain_lines import plain_pattern
 from omnigraph.records.typed import WHOLE, NamedRows, RecordForm, TypedRows, open_schema
 from omnigraph.values.columns import Doubtful, json_parser_type, parsed_column
+from omnigraph.values.entities import OUTSIDE_NAMES
 from omnigraph.values.types import Scalar
 
 if TYPE_CHECKING:
@@ -117,8 +118,8 @@ class TypeColumns:
         mask = (
             max(masks, key=lambda candidate: pc.sum(candidate).as_py() or 0) if len(texts) else pa.array([], pa.bool_())
         )
-        for name in self.entity.key if isinstance(self.entity, NodeType) else ():
-            mask = pc.and_(mask, pc.match_substring(texts, f'"{name}":'))
+        for name in self.entity.key:
+            mask = pc.and_(mask, pc.match_substring(texts, f'"{OUTSIDE_NAMES.get(name, name)}":'))
         return mask
 
     @cached_property
@@ -158,14 +159,14 @@ class TypeColumns:
                 raise Doubtful
             if not raw.null_count:
                 columns[property.name] = parsed_column(raw, property.type)
-        ids = named_id_column(self.entity, data.field(0), columns)
-        if self.form.kind == "name":
-            return NamedRows(self.entity.table_key, ids, lines)
         if isinstance(self.entity, EdgeType):
             for end, member, node in self.catalog.ends(self.entity):
                 raw = parsed.column(member).combine_chunks()
-                if raw.null_count < len(raw):
+                if raw.null_count < len(raw) and (self.form.kind != "name" or end in self.entity.key):
                     columns[end] = end_column(node, raw)
+        ids = named_id_column(self.entity, data.field(0), columns)
+        if self.form.kind == "name":
+            return NamedRows(self.entity.table_key, ids, lines)
         has_value = columns_with_values(self.schema, frozenset(columns), len(lines))
         columns["id"] = ids
         ordered = [columns.get(field.name, pa.nulls(len(lines), field.type)) for field in self.schema]

@@ -51,10 +51,10 @@ class LineRecord:
                 refuse_unknown(self.entity, [name])
         return partial_row(catalog, self.entity, {**self.data, **self.ends})
 
-    def id(self) -> str:
+    def id(self, catalog: Catalog) -> str:
         """The id of the entity that it names. Raises an InputError."""
         refuse_unknown_properties(self.entity, self.data)
-        return named_id(self.entity, self.data)
+        return named_id(catalog, self.entity, {**self.data, **self.ends})
 
 
 def parsed_line(line: bytes, catalog: Catalog, form: RecordForm = WHOLE) -> LineRecord:

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import UnreadableInput
-from omnigraph.language.catalog import EntityType, NodeType
+from omnigraph.language.catalog import EntityType
 from omnigraph.language.identity import id_of_members
+from omnigraph.language.schema.constraints import did_you_mean
 from omnigraph.records.cell_formats import read_cells
 from omnigraph.records.documents import NUMBER
 from omnigraph.values.csv_cells import cell_value
+from omnigraph.values.entities import OUTSIDE_NAMES
 from omnigraph.values.types import PropertyType, Scalar
 
 if TYPE_CHECKING:
@@ -24,15 +26,15 @@ if TYPE_CHECKING:
 
 def column_names(header: list[str]) -> list[str]:
     """The columns of a source: `column 3` for one without a name, `name (2)` for the second one of a name."""
-    names: list[str] = []
+    names: dict[str, None] = {}
     for number, name in enumerate(header, 1):
         plain = name.strip() or f"column {number}"
         chosen, count = plain, 1
         while chosen in names:
             count += 1
             chosen = f"{plain} ({count})"
-        names.append(chosen)
-    return names
+        names[chosen] = None
+    return list(names)
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,11 @@ class Picked:
         missing = [name for name in self.sources if name not in names]
         if missing:
             shown = ", ".join(f"'{name}'" for name in missing)
+            known = [name for name in names if name != NUMBER]
             raise UnreadableInput(
                 f"there is no column {shown} for {entity.name}",
                 type_name=entity.name,
-                hint=f"the columns are: {', '.join(name for name in names if name != NUMBER)}",
+                hint=did_you_mean(missing[0], known, f"the columns are: {', '.join(known)}"),
             )
 
 
@@ -123,20 +126,24 @@ class Picker:
     def _raw(self, name: str, table: pa.Table) -> pa.ChunkedArray:
         """The cells of a column, or of several columns as one id."""
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         source = self._picked.columns[name]
         if not isinstance(source, str):
-            rows = zip(*(_text(table.column(member)).to_pylist() for member in source), strict=True)
+            rows = zip(*(self._cells(name, table.column(member)).to_pylist() for member in source), strict=True)
             return pa.chunked_array(
                 [pa.array([None if None in row else id_of_members(row) for row in rows], pa.string())]
             )
         column = table.column(source)
-        if name in self._picked.nulls:
-            column = _text(column)
-            means_null = pc.is_in(column, value_set=pa.array(self._picked.nulls[name], pa.string()))
-            column = pc.if_else(means_null, pa.scalar(None, pa.string()), column)
-        return column
+        return self._cells(name, column) if name in self._picked.nulls else column
+
+    def _cells(self, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Text, with null for the texts that mean it."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        column = _text(column)
+        means_null = pc.is_in(column, value_set=pa.array(self._picked.nulls.get(name, ()), pa.string()))
+        return pc.if_else(means_null, pa.scalar(None, pa.string()), column)
 
     def _column(self, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
         import pyarrow as pa
@@ -155,7 +162,7 @@ class Picker:
     def _first_of_each(self, table: pa.Table, lines: pa.Int64Array) -> tuple[pa.Table, pa.Int64Array]:
         import pyarrow as pa
 
-        keys = self._entity.key if isinstance(self._entity, NodeType) and self._entity.key else ("id",)
+        keys = [OUTSIDE_NAMES.get(name, name) for name in self._entity.key] or ["id"]
         rows = zip(*(table.column(name).to_pylist() for name in keys), strict=True)
         keep = []
         for row in rows:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from omnigraph.language.catalog import EdgeType, EntityType, NodeType, Property
+from omnigraph.language.catalog import EdgeType, EntityType, Property
 from omnigraph.values.types import PropertyType, Scalar
 
 _SIGN = (
@@ -54,7 +54,7 @@ def plain_cell(type: PropertyType) -> str | None:
 
 
 def _may_be_null(entity: EntityType, property: Property) -> bool:
-    return property.default is None and not (isinstance(entity, NodeType) and property.name in entity.key)
+    return property.default is None and property.name not in entity.key
 
 
 def _value(entity: EntityType, property: Property, dates_as_text: bool) -> str:
@@ -64,7 +64,7 @@ def _value(entity: EntityType, property: Property, dates_as_text: bool) -> str:
         return rf"\[{_FLOAT}(?:,\s*{_FLOAT}){{{type.dimension - 1}}}\]" if short else _list(_FLOAT)
     if type.is_list:
         return _list(_scalar(type, dates_as_text))
-    if type.scalar is Scalar.STRING and isinstance(entity, NodeType) and property.name in entity.key:
+    if type.scalar is Scalar.STRING and property.name in entity.key:
         return _NAME
     return _scalar(type, dates_as_text)
 

@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 
 from omnigraph.errors import InputError, RecordError
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType, NodeType, Property
-from omnigraph.language.identity import node_id, referenced_id
+from omnigraph.language.identity import derived_id, referenced_id
+from omnigraph.values.entities import OUTSIDE_NAMES
 from omnigraph.values.json_values import Unfit, shown, typed_value
 from omnigraph.values.types import PropertyType, Scalar
 
@@ -32,12 +33,12 @@ def node_row(
     return {"id": _derived_id(node, row, explicit), **row}
 
 
-def _derived_id(node: NodeType, values: Mapping[str, object], explicit: str | None) -> str:
-    derived = node_id(node, values)
+def _derived_id(entity: EntityType, values: Mapping[str, object], explicit: str | None) -> str:
+    derived = derived_id(entity, values)
     if explicit is not None and explicit != derived:
         raise RecordError(
-            f"id '{explicit}' of {node.name} does not match its key: expected '{derived}'",
-            type_name=node.name,
+            f"id '{explicit}' of {entity.name} does not match its key: expected '{derived}'",
+            type_name=entity.name,
             property="id",
             entity_id=explicit,
         )
@@ -54,10 +55,12 @@ def edge_row(
     *,
     names_refused: bool = True,
 ) -> Row:
-    """An edge's id is given in `data` or new; its ends are node ids, in which a date of a key may be ISO text."""
+    """A keyed edge's id is derived; any other is given in `data` or new. Its ends are node ids, in which a date of a key may be ISO
+    text."""
     ends = _ends(catalog, edge, {"src": source, "dst": target})
-    row = _properties(edge, data, names_refused)
-    return {"id": _explicit_id(edge, data) or new_id(), **ends, **row}
+    row = {**ends, **_properties(edge, data, names_refused)}
+    explicit = _explicit_id(edge, data)
+    return {"id": _derived_id(edge, row, explicit) if edge.key else explicit or new_id(), **row}
 
 
 def _ends(catalog: Catalog, edge: EdgeType, references: Mapping[str, object]) -> Row:
@@ -76,11 +79,14 @@ def _ends(catalog: Catalog, edge: EdgeType, references: Mapping[str, object]) ->
     return ends
 
 
-def named_id(entity: EntityType, data: Mapping[str, object]) -> str:
-    """The id of the entity that a record names, by its id or by its whole key."""
+def named_id(catalog: Catalog, entity: EntityType, data: Mapping[str, object]) -> str:
+    """The id of the entity that a record names, by its id or by its whole key. The ends of an edge are `src` and `dst` in `data`."""
     explicit = _explicit_id(entity, data)
-    if isinstance(entity, NodeType) and any(data.get(name) is not None for name in entity.key):
-        values = {name: property_value(entity, entity.properties[name], data.get(name)) for name in entity.key}
+    members = {name: data[name] for name in entity.key if data.get(name) is not None}
+    if members:
+        values = _ends(catalog, entity, members) if isinstance(entity, EdgeType) else {}
+        for name in members.keys() - values.keys():
+            values[name] = property_value(entity, entity.properties[name], members[name])
         return _derived_id(entity, values, explicit)
     if explicit is None:
         raise RecordError(
@@ -91,8 +97,8 @@ def named_id(entity: EntityType, data: Mapping[str, object]) -> str:
 
 def wanted_name(entity: EntityType) -> str:
     """What a record needs in order to name an existing entity."""
-    key = entity.key if isinstance(entity, NodeType) else ()
-    return f"{' and '.join(repr(name) for name in key)} or 'id'" if key else "'id'"
+    names = [repr(OUTSIDE_NAMES.get(name, name)) for name in entity.key]
+    return f"{' and '.join(names)} or 'id'" if names else "'id'"
 
 
 def partial_row(catalog: Catalog, entity: EntityType, data: Mapping[str, object]) -> tuple[Row, frozenset[str]]:
@@ -101,9 +107,8 @@ def partial_row(catalog: Catalog, entity: EntityType, data: Mapping[str, object]
     ends = {name: data[name] for name in ("src", "dst") if name in data and isinstance(entity, EdgeType)}
     own = {name: value for name, value in data.items() if name not in ends}
     refuse_unknown_properties(entity, own)
-    key = entity.key if isinstance(entity, NodeType) else ()
-    names = {name for name, value in own.items() if name != "id" and (value is not None or name not in key)}
-    row: Row = {"id": named_id(entity, own)}
+    names = {name for name, value in own.items() if name != "id" and (value is not None or name not in entity.key)}
+    row: Row = {"id": named_id(catalog, entity, data)}
     if isinstance(entity, EdgeType):
         row |= _ends(catalog, entity, {name: value for name, value in ends.items() if value is not None})
     for name in names:
@@ -186,11 +191,9 @@ def property_value(entity: EntityType, property: Property, value: object, entity
 
 def _id_in(entity: EntityType, data: Mapping[str, object]) -> str | None:
     """The id of a refused record, as far as it is known."""
-    if isinstance(entity, NodeType) and entity.key:
+    if entity.key:
         try:
-            return node_id(
-                entity, {name: typed_value(data.get(name), entity.properties[name].type) for name in entity.key}
-            )
+            return derived_id(entity, {name: typed_value(data.get(name), entity.key_type(name)) for name in entity.key})
         except (InputError, Unfit):
             return None
     id = data.get("id")

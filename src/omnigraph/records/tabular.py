@@ -138,8 +138,7 @@ class TabularReader:
         pattern = plain_cell(property.type) if property.name in self._text else None
         if pattern is None:
             return None
-        is_key = isinstance(self.entity, NodeType) and property.name in self.entity.key
-        mask = pc.fill_null(pc.invert(pc.match_substring_regex(raw, pattern)), is_key)
+        mask = pc.fill_null(pc.invert(pc.match_substring_regex(raw, pattern)), property.name in self.entity.key)
         return mask if pc.any(mask).as_py() else None
 
     def _fits(self, property: Property, cell: Any) -> bool:
@@ -178,11 +177,22 @@ class TabularReader:
             yield NamedRows(self.entity.table_key, ids, lines)
 
     def _key_columns(self, named: dict[str, pa.Array]) -> dict[str, pa.Array]:
-        key = self.entity.key if isinstance(self.entity, NodeType) else ()
-        return {
+        key = [name for name in self.entity.key if name in named]
+        ends = self._ends({name: named[name] for name in key})
+        return ends | {
             name: self._column(self.entity.properties[name], named[name], len(named[name]))
             for name in key
-            if name in named
+            if name not in ends
+        }
+
+    def _ends(self, named: dict[str, pa.Array]) -> dict[str, pa.Array]:
+        """The ends of edges, as far as they are given."""
+        if not isinstance(self.entity, EdgeType):
+            return {}
+        return {
+            end: end_column(node, arrow_column(named[end], _TEXT))
+            for end, _, node in self.catalog.ends(self.entity)
+            if end in named
         }
 
     def _explicit(self, named: dict[str, pa.Array], lines: pa.Int64Array) -> pa.StringArray:
@@ -199,10 +209,7 @@ class TabularReader:
             for property in self.entity.properties.values()
             if property.name in named
         }
-        if isinstance(self.entity, EdgeType):
-            for end, _, node in self.catalog.ends(self.entity):
-                if end in named:
-                    columns[end] = end_column(node, arrow_column(named[end], _TEXT))
+        columns |= self._ends(named)
         ids = named_id_column(self.entity, self._explicit(named, lines), columns)
         has_value = columns_with_values(self.schema, frozenset(columns), len(lines))
         columns["id"] = ids
@@ -216,9 +223,7 @@ class TabularReader:
         import pyarrow as pa
 
         columns = {p.name: self._column(p, named.get(p.name), len(lines)) for p in self.entity.properties.values()}
-        if isinstance(self.entity, EdgeType):
-            for end, _, node in self.catalog.ends(self.entity):
-                columns[end] = end_column(node, arrow_column(named[end], _TEXT))
+        columns |= self._ends(named)
         explicit = self._explicit(named, lines)
         columns["id"], explicit_ids = id_column(self.entity, explicit, columns, lines, self.fresh)
         ordered = [columns[field.name] for field in self.schema]
@@ -246,7 +251,7 @@ class TabularReader:
             cells = {name: values[name][index] for name in names}
             try:
                 if is_name:
-                    rows.name(named_id(self.entity, self._data(cells)), line)
+                    rows.name(named_id(self.catalog, self.entity, self._data(cells)), line)
                 elif self.form.kind == "partial":
                     data = self._with_defaults(self._data(cells), cells)
                     rows.add_partial(*partial_row(self.catalog, self.entity, data), line)
@@ -343,8 +348,7 @@ def is_column_of(entity: EntityType, name: str, form: RecordForm) -> bool:
 def _missing_columns(entity: EntityType, matched: Collection[str], form: RecordForm) -> list[str]:
     if form.kind == "whole":
         return [repr(word) for word, column in required_columns(entity).items() if column not in matched]
-    key = entity.key if isinstance(entity, NodeType) else ()
-    is_named = "id" in matched or (key and all(name in matched for name in key))
+    is_named = "id" in matched or (entity.key and all(name in matched for name in entity.key))
     return [] if is_named else [wanted_name(entity)]
 
 
@@ -365,6 +369,8 @@ def _wrong_columns(entity: EntityType, unknown: list[str], missing: list[str]) -
     ends = ["from", "to"] if isinstance(entity, EdgeType) else []
     known = ", ".join(["id", *ends, *entity.properties])
     hint = f"{entity.name} has: {known}" + (f"; {DELETE_FLAG_HINT}" if DELETE_FLAG in unknown else "")
+    if {name.lower() for name in unknown} & {name.lower() for name in ("id", *ends, *entity.properties)}:
+        hint += "; upper and lower case differ"
     return UnreadableInput(f"{' and '.join(problems)} for {entity.name}", type_name=entity.name, hint=hint)
 
 

@@ -1,9 +1,10 @@
-"""DuckDB in process: every database that this process opens, its share of one memory limit, and running SQL on them.
+"""DuckDB in process: every database that this process opens, its memory limit, and running SQL on them.
 
-There are four, because these settings belong to a database and not to a connection: `QUERIES` gives up the order of rows for
-speed; `RULES` keeps it; `SMALL` works on one core, which is faster for a few rows; `GIVEN` runs SQL that users write, with access
-to nothing but the relations it is given. A user's database file that is loaded is a fifth while it is read. All spill to disk
-beyond their share. A forked child opens its own and leaves its parent's alone.
+There are four kinds, because these settings belong to a database and not to a connection: `queries` gives up the order of rows for
+speed; `RULES` keeps it; `SMALL` works on one core, which is faster for a few rows; `users_sql` runs SQL that users write, with access
+to nothing but the relations it is given. A user's database file that is loaded is a fifth while it is read. Those of reads have the
+limit that the graph's memory leaves them, and graphs with the same limit share one; the others have a share of the machine's memory.
+All spill to disk beyond. A forked child opens its own and leaves its parent's alone.
 """
 
 from __future__ import annotations
@@ -11,26 +12,35 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.relational.connections import ConnectionPool
 from omnigraph.relational.sql import to_sql
 from omnigraph.relational.trees import exp
+from omnigraph.runtime import WorkingMemory
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MEMORY_SHARE = 0.5
-"""The share of the machine's memory that all databases of a process may use together."""
+RULES_SHARE = 0.1
+SMALL_SHARE = 0.025
+FILE_SHARE = 0.075
+"""Shares of the machine's memory."""
+BATCH_ROWS = 122_880
+"""Rows of a result that are made at a time: as many as the engine's own groups of rows have."""
+MIN_BATCH_ROWS = 2_048
+BATCH_CELLS = 2_000_000
+"""A batch of many columns has fewer rows."""
 
 
 class Database:
     """One database of the process. Connections are borrowed, one per query at a time."""
 
-    def __init__(self, name: str, share: float, *, is_locked: bool = False, **settings: str) -> None:
+    def __init__(self, name: str, memory_bytes: int, *, is_locked: bool = False, **settings: str) -> None:
         """With `is_locked` it has no access to files, extensions or other databases, and SQL cannot change its settings."""
         self._name = name
-        self._share = share
+        self.memory_limit = f"{memory_bytes >> 20}MiB"
         self._is_locked = is_locked
         self._settings = settings
         self._opened: dict[int, Any] = {}
@@ -42,7 +52,9 @@ class Database:
 
         config = {
             "memory_limit": self.memory_limit,
-            "temp_directory": os.path.join(tempfile.gettempdir(), f"omnigraph-spill-{os.getpid()}-{self._name}"),
+            "temp_directory": os.path.join(
+                tempfile.gettempdir(), f"omnigraph-spill-{os.getpid()}-{self._name}-{self.memory_limit}"
+            ),
             "python_enable_replacements": "false",
             "autoinstall_known_extensions": "false",
             **self._settings,
@@ -54,10 +66,6 @@ class Database:
             opened.execute("SET lock_configuration = true")
         return opened
 
-    @property
-    def memory_limit(self) -> str:
-        return f"{int(_machine_bytes() * MEMORY_SHARE * self._share) // 2**20}MiB"
-
     def _connect(self) -> Any:
         process = os.getpid()
         if process not in self._opened:
@@ -65,24 +73,32 @@ class Database:
         return self._opened[process].cursor()
 
 
-QUERIES = Database("queries", 0.6, preserve_insertion_order="false")
-RULES = Database("rules", 0.2)
-SMALL = Database("small", 0.05, threads="1")
-GIVEN = Database("given", 0.15, is_locked=True)
+def _of_machine(share: float) -> int:
+    return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * share)
+
+
+RULES = Database("rules", _of_machine(RULES_SHARE))
+SMALL = Database("small", _of_machine(SMALL_SHARE), threads="1")
+
+
+@cache
+def queries(memory_bytes: int) -> Database:
+    return Database("queries", memory_bytes, preserve_insertion_order="false")
+
+
+@cache
+def users_sql(memory_bytes: int) -> Database:
+    return Database("users-sql", memory_bytes, is_locked=True)
 
 
 def open_file(path: str) -> Any:
-    """A user's database file, opened for reading. It may use as much memory as users' SQL."""
+    """A user's database file, opened for reading."""
     import duckdb
 
     opened = duckdb.connect(path, read_only=True)
-    opened.execute(f"SET memory_limit = '{GIVEN.memory_limit}'")
+    opened.execute(f"SET memory_limit = '{_of_machine(FILE_SHARE) >> 20}MiB'")
     opened.execute("SET TimeZone = 'UTC'")
     return opened
-
-
-def _machine_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def run(tree: exp.Expr, relations: Mapping[str, pa.Table]) -> pa.Table:
@@ -103,15 +119,27 @@ def execute(
     relations: Mapping[str, Any],
     arguments: Mapping[str, object] | None = None,
     shaped: Callable[[Any], Any] | None = None,
+    memory: WorkingMemory | None = None,
 ) -> pa.Table:
-    """Run one query on a connection, over Arrow relations bound by name. `shaped` may wrap the result in another query."""
+    """Run one query on a connection, over Arrow relations bound by name. `shaped` may wrap the result in another query. With
+    `memory`, raises ResourceExhausted for a result that does not fit in it."""
     registered: list[str] = []
     try:
         for name, relation in relations.items():
             connection.register(name, relation)
             registered.append(name)
         result = connection.sql(text, params=dict(arguments)) if arguments else connection.sql(text)
-        return (result if shaped is None else shaped(result)).to_arrow_table()
+        result = result if shaped is None else shaped(result)
+        return result.to_arrow_table() if memory is None else _counted(result, memory)
     finally:
         for name in registered:
             connection.unregister(name)
+
+
+def _counted(result: Any, memory: WorkingMemory) -> pa.Table:
+    """The rows of a result, read in batches: it is not known before how many there are."""
+    import pyarrow as pa
+
+    rows = max(MIN_BATCH_ROWS, min(BATCH_ROWS, BATCH_CELLS // max(len(result.columns), 1)))
+    with result.to_arrow_reader(rows) as reader, memory.counted(reader) as batches:
+        return pa.Table.from_batches(list(batches), reader.schema)

@@ -1,8 +1,18 @@
 """The rules of a schema: which checks a change needs, the rows that each check needs, how it finds violations, and the message of
 the error. Transactions, loads and merges only supply the rows."""
 
-from omnigraph.rules.check import Check, FewRows, Need, RowSource, RowState, Violation
-from omnigraph.rules.planning import Change, CheckPlan, plan_checks, tables_read
+from typing import TYPE_CHECKING
+
+from omnigraph.lazy_names import names_of
+
+if TYPE_CHECKING:
+    from omnigraph.rules.check import Check, FewRows, Need, RowSource, RowState, Violation
+    from omnigraph.rules.planning import Change, CheckPlan, plan_checks, tables_read
+
+_HOMES = {
+    "omnigraph.rules.check": ("Check", "FewRows", "Need", "RowSource", "RowState", "Violation"),
+    "omnigraph.rules.planning": ("Change", "CheckPlan", "plan_checks", "tables_read"),
+}
 
 __all__ = [
     "Change",
@@ -16,3 +26,5 @@ __all__ = [
     "plan_checks",
     "tables_read",
 ]
+
+__getattr__ = names_of(__name__, _HOMES)

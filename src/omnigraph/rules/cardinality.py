@@ -127,6 +127,10 @@ class CardinalityCheck(Check):
             hint=hint,
         )
 
+    def excess(self, violation: Violation) -> int | None:
+        is_above = self.edge.max_out is not None and not self._has_too_few(violation)
+        return int(violation.shown()) - (self.edge.max_out or 0) if is_above else None
+
     def _has_too_few(self, violation: Violation) -> bool:
         return int(violation.shown()) < self.edge.min_out
 

@@ -135,6 +135,10 @@ class Check(ABC):
         """The records of the input that may be to blame, most likely first."""
         return ((self.table, "id", violation.id),)
 
+    def excess(self, violation: Violation) -> int | None:
+        """How many of the records with such a value are too many; None: all of them."""
+        return None
+
 
 @dataclass(frozen=True)
 class EntityCheck(Check):

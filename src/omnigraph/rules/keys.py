@@ -64,6 +64,10 @@ class KeyCheck(EntityCheck):
             return []
         return _taken().run({"new": inserted, "old": existing}, complete=complete)
 
+    def excess(self, violation: Violation) -> int | None:
+        """Of an id that comes several times (`other` says how often), the first record is not too many."""
+        return None if violation.rule == TAKEN or violation.other is None else int(violation.other) - 1
+
     def error(self, violation: Violation, *, file: str | None = None, line: int | None = None) -> OmnigraphError:
         if violation.rule == TAKEN:
             error = KeyConflict(self.entity.name, violation.id, entity_kind=kind_of(self.entity))
@@ -77,6 +81,7 @@ class KeyCheck(EntityCheck):
             value=violation.shown(),
             file=file,
             line=line,
+            hint="keep one of the records, or load them one after the other: the last one stays",
         )
 
 
@@ -94,7 +99,8 @@ def _may_be_taken(inserted: pa.Table, existing: pa.Table) -> bool:
 @cache
 def _twice() -> Query:
     several = exp.GT(this=exp.Count(this=exp.Star()), expression=exp.Literal.number(1))
-    selection = violation(TWICE, "id", column("id"), column("id"))
+    count = exp.Count(this=exp.Star())
+    selection = violation(TWICE, "id", column("id"), column("id"), other=count)
     return Query(selection.from_(table("new")).group_by(column("id")).having(several))
 
 

@@ -15,9 +15,10 @@ QUERIES_KEPT = 1_024
 
 @dataclass(frozen=True)
 class UniqueCheck(EntityCheck):
-    """One constraint. A key needs no such check: its members are the id."""
+    """One constraint. A key needs no such check, because its members are the id, except when it is declared (`declares_key`)."""
 
     fields: tuple[str, ...]
+    declares_key: bool = False
     rank = 2
 
     @property
@@ -46,7 +47,7 @@ class UniqueCheck(EntityCheck):
         target = f"{self.entity.name}.{violation.property}"
         holders = f"'{violation.id}' and '{violation.other}'"
         return UniqueViolation(
-            f"@unique violation on {target}: value '{violation.shown()}' held by {holders}",
+            f"@{'key' if self.declares_key else 'unique'} violation on {target}: value '{violation.shown()}' held by {holders}",
             type_name=self.entity.name,
             property=violation.property,
             entity_id=violation.id,

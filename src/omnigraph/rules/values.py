@@ -156,20 +156,31 @@ def _each_condition(properties: Properties, constraints: tuple[Constraint, ...])
     for constraint in constraints:
         name = constraint.fields[0]
         if constraint.kind == "range":
-            yield Condition("range", name, types[name], _outside(name, constraint))
+            yield Condition("range", name, types[name], _outside(name, types[name], constraint))
         elif constraint.kind == "check":
             pattern = exp.Literal.string(constraint.pattern or "")
             matches = exp.RegexpLike(this=column(name), expression=pattern)
             yield Condition("check", name, types[name], exp.not_(matches))
 
 
-def _outside(name: str, constraint: Constraint) -> exp.Expr:
+def _outside(name: str, type: PropertyType, constraint: Constraint) -> exp.Expr:
+    lowest, highest = _extremes(name, type)
     broken: list[exp.Expr] = []
     if constraint.minimum is not None:
-        broken.append(exp.LT(this=column(name), expression=_bound(constraint.minimum)))
+        broken.append(exp.LT(this=lowest, expression=_bound(constraint.minimum)))
     if constraint.maximum is not None:
-        broken.append(exp.GT(this=column(name), expression=_bound(constraint.maximum)))
+        broken.append(exp.GT(this=highest, expression=_bound(constraint.maximum)))
     return exp.or_(*broken) if broken else exp.false()
+
+
+def _extremes(name: str, type: PropertyType) -> tuple[exp.Expr, exp.Expr]:
+    """The lowest and the highest number of a property: of all in its list, or the only one."""
+    if not type.is_list:
+        return column(name), column(name)
+    lowest, highest = (
+        exp.Anonymous(this=function, expressions=[column(name)]) for function in ("list_min", "list_max")
+    )
+    return lowest, highest
 
 
 def _bound(number: int | float) -> exp.Expr:
@@ -189,7 +200,10 @@ def _query(properties: Properties, constraints: tuple[Constraint, ...]) -> Query
 def _violations(condition: Condition) -> exp.Select:
     type, value = condition.type, column(condition.property)
     is_compound = type.is_list or type.dimension is not None or type.scalar is Scalar.BLOB
-    text = None if is_compound or type.scalar.is_float else value
+    text: exp.Expr | None = None if is_compound or type.scalar.is_float else value
+    if type.is_list and condition.rule == "range":
+        lowest, highest = _extremes(condition.property, type)
+        text = exp.func("if", exp.GT(this=highest, expression=_bound(MAX_EXACT)), highest.copy(), lowest)
     number = value if type.scalar.is_float and not is_compound else None
     selection = violation(condition.rule, condition.property, column("id"), text, number)
     return selection.from_(table("new")).where(condition.violated.copy())

@@ -22,14 +22,16 @@ from omnigraph.errors import (
     OmnigraphError,
     PolicyDenied,
     TooManyRequests,
+    UsageError,
 )
 from omnigraph.history.history import new_ulid
 from omnigraph.policy import Ask
 from omnigraph.server import headers as checked
 from omnigraph.server.auth import Actor, authenticate
 from omnigraph.server.calls import REPLAYED, HandlerResult, RouteCall, encoded
-from omnigraph.server.handlers import Handler, all_handlers
-from omnigraph.server.limits import too_large
+from omnigraph.server.handlers import all_handlers
+from omnigraph.server.handlers.binding import Handler
+from omnigraph.server.limits import REFUSAL, too_large
 from omnigraph.server.logs import RequestLog
 from omnigraph.server.problems import DEFECT, error_json, row_of
 from omnigraph.server.registry import Served, ServedSource
@@ -40,7 +42,7 @@ from omnigraph.server.service import Service
 from omnigraph.server.settings import ServerSettings
 from omnigraph.server.tickets import PARAMETER as TICKET
 from omnigraph.server.tracing import RequestSpan, Traces
-from omnigraph.server.validation import checked_body, checked_parameters, trimmed
+from omnigraph.server.validation import check_path, checked_body, checked_parameters, trimmed
 from omnigraph.wire.members import present
 
 CLIENT_GONE = 499
@@ -106,7 +108,9 @@ class Application:
 
     async def _answered(self, exchange: _Exchange) -> Response:
         service, request = self.service, exchange.request
-        checked.check_origin(request.method, request.headers, service.settings)
+        if refusal := request.scope.get("extensions", {}).get(REFUSAL):
+            raise refusal
+        checked.check_origin(request.method, request.headers, service.settings, request.scope["scheme"])
         if checked.is_preflight(request.method, request.headers, service.settings):
             return Response(headers={**checked.EVERY_ANSWER, **checked.PREFLIGHT})
         raw_path = request.scope.get("raw_path") or request.url.path.encode()
@@ -133,6 +137,7 @@ class Application:
                 raise GraphNotFound(f"graph '{call.path['graph_id'][:100]}' not found")
         elif route.action is not None:
             _ask_server(call)
+        check_path(call.path)
         call.expected_head = checked.expected_head(route, request.headers)
         call.idempotency_key = checked.idempotency_key(route, request.headers)
         call.message = checked.commit_message(route, request.headers, limits)
@@ -168,7 +173,10 @@ class Application:
 def _actor_of(call: RouteCall) -> Actor | None:
     """The actor: the owner of the token, or of the ticket in the link."""
     request = call.request
-    ticket, token = request.query_params.get(TICKET), request.headers.get("authorization")
+    tickets, token = request.query_params.getlist(TICKET), request.headers.get("authorization")
+    if len(tickets) > 1:
+        raise UsageError(f"the query parameter '{TICKET}' is given twice")
+    ticket = next(iter(tickets), None)
     if ticket is None or token is not None or request.method not in ("GET", "HEAD"):
         return authenticate(call.served.verifiers, token)
     raw_path = request.scope.get("raw_path") or request.url.path.encode()
@@ -256,9 +264,10 @@ class _Exchange:
     async def _pulled(self, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
         """Each piece is produced in the pool after the previous one was sent, so a slow reader occupies no thread."""
         assert self.route is not None
+        owner = "" if self.call is None else self.call.actor_id or ""
         try:
             while True:
-                piece = await self.service.pools.run(self.route.pool, partial(next, pieces, None))
+                piece = await self.service.pools.run(self.route.pool, partial(next, pieces, None), owner)
                 if piece is None:
                     return
                 yield piece

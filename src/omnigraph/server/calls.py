@@ -16,7 +16,7 @@ from starlette.requests import Request
 from omnigraph.deadlines import Cancellation
 from omnigraph.errors import BranchNotFound, UsageError
 from omnigraph.history import KeyOfChange
-from omnigraph.policy import ask_on
+from omnigraph.policy import Ask, ask_on, is_allowed
 from omnigraph.server.auth import Actor
 from omnigraph.server.headers import accepts
 from omnigraph.server.registry import Served, ServedGraph
@@ -143,20 +143,33 @@ class RouteCall:
         with self.timed("policy"):
             gate.check(self.actor_id, ask)
 
+    def may_read(self, branch: str) -> bool:
+        """Whether the caller may read a branch, and so may know of it."""
+        gate = self.of_graph.gate
+        return gate is None or is_allowed(gate, self.actor_id, ask_on("read", branch))
+
+    def may_invoke(self, query: str) -> bool:
+        """Whether the caller may run a stored query, and so may know of it."""
+        gate = self.of_graph.gate
+        return gate is None or is_allowed(gate, self.actor_id, Ask("invoke_query", query=query))
+
     def admit(self, size: int) -> None:
         """Take one of the actor's write slots until the response is complete. Raises TooManyRequests if none is free."""
         self.held.enter_context(self.service.admission.admitted(self.actor_id or "", size))
 
     async def run(self, pool: Pool, work: Callable[[], T]) -> T:
-        """Run work in a pool. A read is cancelled if the client disconnects; a write that has begun is completed."""
+        """Run work in a pool. A read takes one of the actor's slots, and is cancelled if the client disconnects; a write that has begun is
+        completed."""
+        owner = self.actor_id or ""
         if pool != "read":
-            return await self.service.pools.run(pool, work)
+            return await self.service.pools.run(pool, work, owner)
         watchers: list[asyncio.Task[None]] = []
         begin = asyncio.get_running_loop().call_later(
             WATCHED_AFTER_S, lambda: watchers.append(asyncio.ensure_future(self.gone()))
         )
         try:
-            return await self.service.pools.run(pool, work)
+            with self.service.admission.reading(owner):
+                return await self.service.pools.run(pool, work, owner)
         finally:
             begin.cancel()
             for watcher in watchers:
@@ -198,4 +211,9 @@ class HandlerResult:
 
 def encoded(value: JsonObject) -> bytes:
     """The encoded JSON body."""
+    return json_bytes(value)
+
+
+def json_bytes(value: Any) -> bytes:
+    """A JSON value in UTF-8, without spaces."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8", "replace")

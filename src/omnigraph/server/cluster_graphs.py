@@ -52,6 +52,7 @@ class ClusterGraphs:
             applied.revision,
             applied.token,
             tuple(applied.server.get("load_sources", ())),
+            self.place,
         )
 
     def settings(self, command_line: ServerSettings) -> ServerSettings:

@@ -31,6 +31,7 @@ ERROR_CODES = (
 
 _ENUMS: dict[str, Schema] = {
     "LoadMode": enum("append", "merge", "patch", "delete", "overwrite"),
+    "Missing": enum("refuse", "skip", "stub"),
     "BranchMergeOutcome": enum("already_up_to_date", "fast_forward", "merged"),
     "ErrorCode": enum(*ERROR_CODES),
     "MergeConflictKindOutput": enum(
@@ -93,6 +94,7 @@ _REQUESTS: dict[str, Schema] = {
             "branch": nullable(TEXT),
             "from": nullable(TEXT),
             "mode": nullable(ref("LoadMode")),
+            "missing": nullable(ref("Missing")),
             "message": nullable(TEXT),
         },
     ),
@@ -135,7 +137,16 @@ _REQUESTS: dict[str, Schema] = {
 
 _NAMED_COUNT = shape(
     {"name": TEXT, "entities_loaded": COUNT},
-    {"inserted": COUNT, "updated": COUNT, "unchanged": COUNT, "deleted": COUNT},
+    {
+        "inserted": COUNT,
+        "updated": COUNT,
+        "unchanged": COUNT,
+        "deleted": COUNT,
+        "duplicates": COUNT,
+        "skipped": COUNT,
+        "stubs": COUNT,
+        "without_adjacency": TEXT,
+    },
 )
 
 _LOAD: dict[str, Schema] = {
@@ -149,6 +160,14 @@ _LOAD: dict[str, Schema] = {
     "actor_id": nullable(TEXT),
     "commit": nullable(ref("Commit")),
 }
+
+_LOAD_GAPS: dict[str, Schema] = {
+    "rejected": COUNT,
+    "missing": array(
+        shape({"edge": TEXT, "end": TEXT, "node": TEXT, "edges": COUNT, "nodes": COUNT, "examples": array(TEXT)})
+    ),
+}
+"""What a load says of edges that name missing nodes, when it was asked what to do about them."""
 
 _READ: dict[str, Schema] = {
     "query_name": TEXT,
@@ -232,8 +251,8 @@ _ANSWERS: dict[str, Schema] = {
         {"types": ANY_OBJECT},
     ),
     "ReadOrChange": {"anyOf": [ref("Read"), ref("Change")]},
-    "Load": shape(_LOAD),
-    "Ingest": shape({"uri": TEXT, **_LOAD}),
+    "Load": shape(_LOAD, _LOAD_GAPS),
+    "Ingest": shape({"uri": TEXT, **_LOAD}, _LOAD_GAPS),
     "QueryParam": shape(
         {"name": TEXT, "kind": ref("ParamKind"), "nullable": FLAG},
         {"item_kind": ref("ParamKind"), "vector_dim": COUNT},
@@ -291,6 +310,45 @@ _ANSWERS: dict[str, Schema] = {
         {"next_page_token": TEXT, "cursor": TEXT, "caught_up": FLAG},
     ),
     "Reload": shape({"graphs": array(TEXT), "state_revision": INTEGER}),
+    "ClusterPlan": shape(
+        {
+            "name": TEXT,
+            "config_digest": TEXT,
+            "state_revision": INTEGER,
+            "state_cas": TEXT,
+            "operations": array(ref("ClusterOperation")),
+            "converged": FLAG,
+        }
+    ),
+    "ClusterOperation": shape(
+        {
+            "address": TEXT,
+            "operation": enum("create", "update", "delete"),
+            "disposition": enum("applied", "derived", "deferred", "blocked"),
+        },
+        {
+            "reason": TEXT,
+            "migration": array(TEXT),
+            "approvals_required": array(shape({"address": TEXT, "digest": TEXT})),
+            "binding_change": FLAG,
+            "metadata_change": TEXT,
+        },
+    ),
+    "Deployment": shape(
+        {
+            "id": TEXT,
+            "state_revision": INTEGER,
+            "state_cas": TEXT,
+            "config_digest": TEXT,
+            "operations": array(ref("ClusterOperation")),
+            "errors": array(TEXT),
+            "converged": FLAG,
+        }
+    ),
+    "DeploymentList": shape({"deployments": array(shape({"id": TEXT, "state_revision": INTEGER}))}),
+    "DeploymentState": shape(
+        {"id": TEXT, "state_revision": INTEGER, "state_cas": TEXT, "config_digest": TEXT, "resources": ANY_OBJECT}
+    ),
 }
 
 _ERRORS: dict[str, Schema] = {
@@ -319,6 +377,9 @@ _ERRORS: dict[str, Schema] = {
                     "expected_published_dataset_version": INTEGER,
                     "actual_published_dataset_version": INTEGER,
                 }
+            ),
+            "manifest_conflict": shape(
+                {"table_key": TEXT, "expected": INTEGER, "actual": INTEGER}, {"entity_id": TEXT}
             ),
             "read_set_conflict": shape({"member": TEXT, "expected": nullable(TEXT), "actual": nullable(TEXT)}),
             "key_conflict": shape({"entity_kind": ref("EntityKindOutput"), "type_name": TEXT}, {"entity_id": TEXT}),

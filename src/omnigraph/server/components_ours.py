@@ -65,7 +65,12 @@ _CONFLICT = shape(
         "properties": array(ANY_OBJECT),
         "digest": TEXT,
     },
-    {"base": _IMAGE, "ours": _IMAGE, "theirs": _IMAGE},
+    {
+        "base": _IMAGE,
+        "ours": _IMAGE,
+        "theirs": _IMAGE,
+        "discarded_by": shape({}, {"ours": array(TEXT), "theirs": array(TEXT)}),
+    },
 )
 _PREPARED = shape(
     {"graph_commit_id": TEXT, "branch": TEXT, "kind": TEXT, "prepared_at": INTEGER, "total_entities": COUNT}
@@ -110,7 +115,17 @@ OUR_COMPONENTS: dict[str, Schema] = {
             "schema_hash": TEXT,
             "nodes": array(shape({**_TYPE, "key": array(TEXT)}, {**_DOCUMENTED, "implements": array(TEXT)})),
             "edges": array(
-                shape({**_TYPE, "from": TEXT, "to": TEXT, "min_out": COUNT, "max_out": nullable(COUNT)}, _DOCUMENTED)
+                shape(
+                    {
+                        **_TYPE,
+                        "key": array(TEXT),
+                        "from": TEXT,
+                        "to": TEXT,
+                        "min_out": COUNT,
+                        "max_out": nullable(COUNT),
+                    },
+                    _DOCUMENTED,
+                )
             ),
             "interfaces": array(
                 shape(
@@ -164,6 +179,9 @@ OUR_COMPONENTS: dict[str, Schema] = {
             ),
             **_PAGE,
         },
+    ),
+    "SchemaDiff": shape(
+        {"from": TEXT, "to": TEXT, "supported": FLAG, "steps": array(ANY_OBJECT), "lines": array(TEXT)}
     ),
     "Log": shape(
         {"commits": array(ref("Commit")), "refs": {"type": "object", "additionalProperties": array(TEXT)}}, _PAGE
@@ -308,6 +326,7 @@ OUR_COMPONENTS: dict[str, Schema] = {
             "type": nullable(TEXT),
             "message": nullable(TEXT),
             "keep_rejects": nullable(FLAG),
+            "missing": nullable(ref("Missing")),
         },
         closed=True,
     ),

@@ -76,16 +76,20 @@ def given_request_id(headers: Headers) -> str | None:
     return wanted if _REQUEST_ID.fullmatch(wanted) else None
 
 
-def check_origin(method: str, headers: Headers, settings: ServerSettings) -> None:
-    """Raises OriginRefused for a host name that is not the server's, and for a write from a page of another site."""
-    host = headers.get("host", "")
+def check_origin(method: str, headers: Headers, settings: ServerSettings, scheme: str) -> None:
+    """Raises OriginRefused for a host name that is not the server's, and for a write from a page of another site. `scheme` is that of
+    the connection; a proxy that does TLS says what the client's was."""
+    hosts = headers.getlist("host")
+    if len(hosts) > 1:
+        raise UsageError("the request has several Host headers")
+    host = "".join(hosts)
     name = _host_name(host)
     if name not in _LOOPBACK and name not in settings.hosts:
         raise OriginRefused(f"this server is not called '{name[:100]}'", hint="start it with --host NAME")
     origin = headers.get("origin")
     if method in _SAFE_METHODS or origin is None or origin in settings.cors_origins:
         return
-    if origin.partition("://")[2] != host:
+    if origin != f"{headers.get('x-forwarded-proto', scheme)}://{host}":
         raise OriginRefused("a page of another site may not write here", hint="start the server with --cors ORIGIN")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from omnigraph.server.components import COMPONENTS
 from omnigraph.server.json_schemas import TEXT, array, ref
-from omnigraph.server.route import EVENTS, JSON, NOTHING, RequestParameter, Response, Route
+from omnigraph.server.route import EVENTS, JSON, NOTHING, PATH_PATTERNS, RequestParameter, Response, Route
 from omnigraph.server.routes import ROUTES
 
 CONTRACT_VERSION = "0.10.0"
@@ -107,7 +107,7 @@ def _path_parameters(route: Route) -> list[dict[str, Any]]:
 
 
 def _path_schema(name: str) -> dict[str, Any]:
-    return {"type": "string", "pattern": "^[a-zA-Z0-9-]{1,64}$"} if name == "graph_id" else TEXT
+    return {"type": "string", "pattern": PATH_PATTERNS[name]}
 
 
 def _parameter(parameter: RequestParameter) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Thread pools for the engine, with a bounded number of threads for each kind of work.
 
 Python runs one thread at a time. Short reads in several threads spend more time on switching than on reading, so they run one after
-another; a task that turns out to be long makes room for the next one.
+another; a task that turns out to be long makes room for the next one. One owner's reads have at most half of the threads at a
+time, so that endless ones leave the other half to everybody else.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import threading
 import time
 import weakref
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from omnigraph.server.route import Pool
 
 T = TypeVar("T")
 
+READ_THREADS = min(32, 4 * (os.cpu_count() or 1))
 WRITE_THREADS = 16
 BULK_THREADS = 2
 SHORT_READS = 1
@@ -42,19 +44,19 @@ class Pools:
     def __init__(self, observe: Callable[[str, float], None] = lambda _pool, _seconds: None) -> None:
         self._observe = observe
         self._pools = {
-            "read": _Threads("omnigraph-read", min(32, 4 * (os.cpu_count() or 1)), SHORT_READS),
-            "write": _Threads("omnigraph-write", WRITE_THREADS, WRITE_THREADS),
-            "bulk": _Threads("omnigraph-bulk", BULK_THREADS, BULK_THREADS),
+            "read": _Threads("omnigraph-read", READ_THREADS, SHORT_READS, READ_THREADS // 2),
+            "write": _Threads("omnigraph-write", WRITE_THREADS, WRITE_THREADS, WRITE_THREADS),
+            "bulk": _Threads("omnigraph-bulk", BULK_THREADS, BULK_THREADS, BULK_THREADS),
         }
 
-    async def run(self, pool: Pool, work: Callable[[], T]) -> T:
-        """Run work in a thread of the pool and return its result; `none` runs it directly."""
+    async def run(self, pool: Pool, work: Callable[[], T], owner: str = "") -> T:
+        """Run work in a thread of the pool and return its result; `none` runs it directly. `owner`: whose work it is."""
         if pool == "none":
             return work()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
         started = partial(self._started, pool, time.perf_counter(), contextvars.copy_context(), work)
-        self._pools[pool].add(_Task(started, loop, answer))
+        self._pools[pool].add(_Task(started, loop, answer, owner))
         try:
             return await answer
         finally:
@@ -75,6 +77,7 @@ class _Task:
     work: Callable[[], Any]
     loop: asyncio.AbstractEventLoop
     answer: asyncio.Future[Any]
+    owner: str
     was_seen: bool = False
     """At work, by a look before."""
     is_long: bool = False
@@ -92,12 +95,12 @@ class _Task:
 
 
 class _Threads:
-    """At most `size` threads, which do at most `places` tasks at once, long ones not counted. They end with this object, or when it
-    is told to."""
+    """At most `size` threads, which do at most `places` tasks at once, long ones not counted, and at most `share` of one owner. They
+    end with this object, or when it is told to."""
 
-    def __init__(self, name: str, size: int, places: int) -> None:
+    def __init__(self, name: str, size: int, places: int, share: int) -> None:
         self._name = name
-        self._tasks = _Tasks(name, size, places)
+        self._tasks = _Tasks(name, size, places, share)
         self._looking: asyncio.AbstractEventLoop | None = None
         """The loop that will look."""
         self.end = weakref.finalize(self, self._tasks.close)
@@ -124,11 +127,13 @@ class _Threads:
 class _Tasks:
     """The tasks of a pool, and the threads that do them. A thread does tasks as long as it has a place, and then waits to be woken."""
 
-    def __init__(self, name: str, size: int, places: int) -> None:
+    def __init__(self, name: str, size: int, places: int, share: int) -> None:
         self._name = name
+        self._share = share
         self._lock = threading.Lock()
         self._waiting: deque[_Task] = deque()
         self._running: set[_Task] = set()
+        self._running_of: Counter[str] = Counter()
         self._done: deque[tuple[_Task, _Outcome]] = deque()
         self._free_places = places
         self._idle_threads = 0
@@ -159,7 +164,7 @@ class _Tasks:
 
     def _fill(self) -> None:
         """Provide a thread for each free slot and waiting task. The lock is held."""
-        for _ in range(min(len(self._waiting) - self._coming_threads, self._free_places)):
+        for _ in range(min(self._ready() - self._coming_threads, self._free_places)):
             if self._idle_threads:
                 self._idle_threads -= 1
                 self._wakes.put(True)
@@ -170,6 +175,13 @@ class _Tasks:
                 return
             self._free_places -= 1
             self._coming_threads += 1
+
+    def _ready(self) -> int:
+        """How many waiting tasks may run now: no more of one owner than its share. The lock is held."""
+        left: dict[str, int] = {}
+        for task in self._waiting:
+            left[task.owner] = left.get(task.owner, self._share - self._running_of[task.owner]) - 1
+        return len(self._waiting) + sum(min(places, 0) for places in left.values())
 
     def _work(self) -> None:
         """The main loop of a thread, which is started and woken with a slot."""
@@ -184,10 +196,13 @@ class _Tasks:
 
     def _next(self, *, has_place: bool) -> _Task | None:
         """The thread's next task; without one it waits. The lock is held."""
-        if has_place and self._waiting:
-            task = self._waiting.popleft()
-            self._running.add(task)
-            return task
+        if has_place:
+            for place, task in enumerate(self._waiting):
+                if self._running_of[task.owner] < self._share:
+                    del self._waiting[place]
+                    self._running.add(task)
+                    self._running_of[task.owner] += 1
+                    return task
         self._free_places += has_place
         self._idle_threads += 1
         return None
@@ -197,6 +212,9 @@ class _Tasks:
         outcome = _outcome(task.work)
         with self._lock:
             self._running.discard(task)
+            self._running_of[task.owner] -= 1
+            if not self._running_of[task.owner]:
+                del self._running_of[task.owner]
             self._done.append((task, outcome))
             is_awaited = task.is_long or not self._waiting  # otherwise it is delivered with others, at the next look
             has_place = not task.is_long or self._free_places > 0

@@ -33,21 +33,19 @@ class Row:
 
 def _version_conflict(error: errors.ExpectedVersionMismatch) -> JsonObject:
     kind, _, name = error.table_key.partition(":")
+    versions = {"table_key": error.table_key, "expected": error.expected, "actual": error.actual}
+    manifest_conflict = {"manifest_conflict": present({**versions, "entity_id": error.entity_id})}
     if not name:
-        return {
-            "read_set_conflict": {
-                "member": error.table_key,
-                "expected": str(error.expected),
-                "actual": str(error.actual),
-            }
-        }
+        member = {"member": error.table_key, "expected": str(error.expected), "actual": str(error.actual)}
+        return {"read_set_conflict": member, **manifest_conflict}
     return {
         "published_dataset_version_conflict": {
             "entity_kind": kind,
             "type_name": name,
             "expected_published_dataset_version": error.expected,
             "actual_published_dataset_version": error.actual,
-        }
+        },
+        **manifest_conflict,
     }
 
 
@@ -102,7 +100,9 @@ TABLE: dict[type[OmnigraphError], Row] = {
     errors.AlreadyExists: _CONFLICT,
     errors.BranchNotMerged: _CONFLICT,
     errors.Conflict: _CONFLICT,
-    errors.ExpectedVersionMismatch: Row(409, "conflict", _version_conflict),
+    errors.ExpectedVersionMismatch: Row(
+        409, "conflict", _version_conflict, lambda error: {"Retry-After": "1"} if error.retry else {}
+    ),
     errors.KeyConflict: Row(409, "conflict", _key_conflict),
     errors.BranchReplaced: Row(
         409,
@@ -117,6 +117,7 @@ TABLE: dict[type[OmnigraphError], Row] = {
         412, None, lambda error: {"precondition_failure": present({"expected": error.expected, "actual": error.actual})}
     ),
     errors.LimitExceeded: Row(413, "bad_request", _limit),
+    errors.HeadTooLarge: Row(431, "bad_request", _limit),
     errors.QueryTimeout: Row(413, "bad_request", _query_time),
     errors.ResourceExhausted: Row(
         413, "bad_request", lambda _: {"resource_limit": {"resource": "memory", "limit": 0, "actual": 0}}
@@ -160,9 +161,16 @@ def row_of(error: OmnigraphError) -> Row:
 def error_json(error: OmnigraphError, *, text: str | None = None) -> JsonObject:
     """{error, code?, one member?, problem}."""
     row = row_of(error)
-    message = text or (GENERIC if row.is_generic else error.message)
+    message = text or (GENERIC if row.is_generic else _without_place(error))
     members = {} if row.is_generic else row.members(error)
     return {"error": message, **present({"code": row.code}), **members, "problem": _problem(error, row)}
+
+
+def _without_place(error: OmnigraphError) -> str:
+    """The message of an error; of one of the store, without what the store said, which names files of the server."""
+    if isinstance(error, errors.StorageError):
+        return "the store did not answer, or this server may open no more files"
+    return error.message.partition(": ")[0] if isinstance(error, errors.OutcomeUnknown) else error.message
 
 
 def _problem(error: OmnigraphError, row: Row) -> JsonObject:

@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,6 +23,7 @@ import uvicorn
 
 from omnigraph.errors import OmnigraphError, UsageError
 from omnigraph.server.app import Application
+from omnigraph.server.connection import HttpConnection
 from omnigraph.server.logs import RequestLog
 from omnigraph.server.registry import Served, ServedSource
 from omnigraph.server.settings import ServerSettings
@@ -30,6 +32,8 @@ from omnigraph.server.tracing import tracer_of
 BACKLOG = 2048
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 MAX_HEAPS = 2
+ACCEPTING_S = 1.0
+"""After a signal to stop; clients that go on connecting do not keep the server."""
 _M_ARENA_MAX = -8
 """Of <malloc.h>."""
 _LOOK_SECONDS = 0.2
@@ -128,6 +132,14 @@ class _Server(uvicorn.Server):
         if self.started:
             self._listens()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Connections that wait to be accepted would be reset with the socket: they are accepted, and answered like the others."""
+        last = time.monotonic() + ACCEPTING_S
+        while sockets and select.select(sockets, [], [], 0)[0] and time.monotonic() < last:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)  # for what was accepted last
+        await super().shutdown(sockets)
+
 
 @dataclass
 class _Worker:
@@ -173,8 +185,10 @@ class _Worker:
 
     def _config(self, app: Any) -> uvicorn.Config:
         key, certificate = self.listening.tls_key, self.listening.tls_certificate
+        connection: Any = partial(HttpConnection, limits=self.settings.limits)
         return uvicorn.Config(
             app,
+            http=connection,
             log_config=None,
             access_log=False,
             server_header=False,

@@ -77,6 +77,8 @@ class Served:
     state_token: str = ""
     load_sources: tuple[str, ...] = ()
     """Below these addresses files may be loaded by their names."""
+    cluster: str | None = None
+    """The folder, or the address of the storage, of the cluster that is served."""
 
     @property
     def is_open(self) -> bool:

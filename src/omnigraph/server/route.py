@@ -19,6 +19,19 @@ NOTHING = ""
 Pool = Literal["none", "read", "write", "bulk"]
 """Where a handler runs: on the event loop (it waits for nothing), or in one of the pools of threads."""
 
+PATH_PATTERNS: Mapping[str, str] = {
+    "graph_id": r"^[a-zA-Z0-9-]{1,64}$",
+    "commit_id": r"^[0-9A-HJKMNP-TV-Z]{26}$",
+    "job_id": r"^[0-9A-HJKMNP-TV-Z]{26}$",
+    "branch": r"^[^\x00-\x1f\x7f]{1,255}$",
+    "tag": r"^[^\x00-\x1f\x7f]{1,255}$",
+    "name": r"^[A-Za-z_][A-Za-z0-9_]{0,254}$",
+    "type": r"^[A-Za-z_:][A-Za-z0-9_:]{0,254}$",
+    "file": r"^[A-Za-z0-9_.-]{1,100}$",
+    "revision": r"^[1-9][0-9]{0,11}$",
+}
+"""What the parameters of paths look like: nothing else exists."""
+
 TARGET_ACTIONS = frozenset(
     {"schema_apply", "branch_create", "branch_delete", "branch_merge", "tag_create", "tag_delete"}
 )

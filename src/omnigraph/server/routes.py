@@ -6,6 +6,7 @@ from omnigraph.server.json_schemas import COUNT, FLAG, ref
 from omnigraph.server.route import BYTES, NDJSON, PLAIN, Body, RequestParameter, Response, Route, json_answer, of_graph
 from omnigraph.server.routes_mcp import MCP
 from omnigraph.server.routes_ours import OURS
+from omnigraph.server.routes_studio import STUDIO
 
 
 def _ndjson(description: str) -> dict[int, Response]:
@@ -37,6 +38,11 @@ _BLOB = (
 _CHANGE_BODY = Body("ChangeRequest", aliases={"query_source": "query", "query_name": "name"})
 _CHANGE = json_answer("Change", "What the mutation changed, and its commit.")
 _MODE = RequestParameter("mode", ref("LoadMode"), description="merge when it is left out.")
+_MISSING = RequestParameter(
+    "missing",
+    ref("Missing"),
+    description="What is done about edges that name missing nodes; refuse when it is left out.",
+)
 _BLOB_RESPONSES = {
     200: Response(None, "The whole value.", BYTES),
     206: Response(None, "The range that was asked for.", BYTES),
@@ -55,6 +61,14 @@ CONTRACT: tuple[Route, ...] = (
           {200: Response(None, "Prometheus text.", PLAIN)}, pool="none", tag="ours"),
     Route("POST", "/-/reload", "reload", "Read configuration, policies, tokens and stored queries again.", "config_manage",
           json_answer("Reload", "What is served now."), errors=(400,), pool="bulk", tag="ours"),
+    Route("POST", "/cluster/plan", "planCluster", "What a deployment of the cluster's folder would change.", "config_manage",
+          json_answer("ClusterPlan", "The operations, in their order."), errors=(400, 409), pool="bulk"),
+    Route("GET", "/cluster/deployments", "listDeployments", "The revisions of the cluster, newest first.", "config_manage",
+          json_answer("DeploymentList", "Their numbers."), errors=(400,)),
+    Route("POST", "/cluster/deployments", "deployCluster", "Apply the cluster's folder, and serve the result.", "config_manage",
+          json_answer("Deployment", "What was done."), errors=(400, 409), pool="bulk"),
+    Route("GET", "/cluster/deployments/{revision}", "getDeployment", "One revision of the cluster.", "config_manage",
+          json_answer("DeploymentState", "Its resources."), errors=(400, 404)),
     Route("GET", "/graphs", "listGraphs", "The graphs that are served.", "graph_list",
           json_answer("GraphList", "By id."), pool="none"),
     Route("GET", of_graph("/snapshot"), "cluster_getSnapshot", "The content of a branch: its commit and its types.", "read",
@@ -87,7 +101,7 @@ CONTRACT: tuple[Route, ...] = (
           json_answer("Ingest", "What was loaded."), body=Body("LoadRequest"), pool="bulk", is_write=True, takes_large_body=True),
     Route("POST", of_graph("/load/ndjson"), "cluster_loadNdjson", "Load a stream of records as one commit.", "change",
           json_answer("Load", "What was loaded."), body=Body(None, media_type=NDJSON),
-          parameters=(_BRANCH, RequestParameter("from"), _MODE), pool="bulk", is_write=True, takes_large_body=True,
+          parameters=(_BRANCH, RequestParameter("from"), _MODE, _MISSING), pool="bulk", is_write=True, takes_large_body=True,
           is_streamed_in=True),
     Route("POST", of_graph("/ingest"), "cluster_ingest", "Load records as one commit.", "change",
           json_answer("Ingest", "What was loaded."), body=Body("LoadRequest"), pool="bulk", is_write=True,
@@ -129,5 +143,5 @@ CONTRACT: tuple[Route, ...] = (
           _ndjson("As an export, then one line with the baseline."), body=Body("BaselineRequest", is_required=False)),
 )  # fmt: skip
 
-ROUTES: tuple[Route, ...] = (*CONTRACT, *OURS, *MCP)
+ROUTES: tuple[Route, ...] = (*CONTRACT, *OURS, *MCP, *STUDIO)
 """All of them."""

@@ -47,9 +47,13 @@ _READS: tuple[Route, ...] = (
           json_answer("Diff", "A page of changes, or their numbers."), errors=(413,),
           parameters=(RequestParameter("from", required=True), RequestParameter("to", required=True), *_FILTERS, *_PAGE,
                       RequestParameter("summary", FLAG)), branch_from="from", branch_names=(), tag="ours"),
+    Route("GET", of_graph("/schema/diff"), "getSchemaDiff", "The steps from the schema of one revision to that of another.", "read",
+          json_answer("SchemaDiff", "The steps, with the codes of those that a schema change would refuse."), errors=(400,),
+          parameters=(RequestParameter("from", required=True), RequestParameter("to", required=True)), branch_from="from",
+          branch_names=(), tag="ours"),
     Route("GET", of_graph("/log"), "getLog", "The commits of several branches in one order, newest first.", "read",
           json_answer("Log", "A page of them, with the branches and tags at each."), errors=(413,),
-          parameters=(RequestParameter("ref", repeated=True, description="Revisions; every branch when none is given."), *_PAGE),
+          parameters=(RequestParameter("ref", repeated=True, description="Revisions; every branch when none is given."), _AT, *_PAGE),
           branch_from="", tag="ours"),
     Route("GET", of_graph("/tags"), "listTags", "The tags.", "read", json_answer("TagList", "By name."), tag="ours"),
     Route("POST", of_graph("/tags"), "createTag", "Name a commit.", "tag_create",
@@ -101,9 +105,11 @@ _STREAMS: tuple[Route, ...] = (
           pool="none", tag="ours"),
 )  # fmt: skip
 
+_MISSING = RequestParameter("missing", ref("Missing"))
 _LOAD_OPTIONS = (
     _BRANCH, RequestParameter("from"), RequestParameter("mode", ref("LoadMode")), RequestParameter("type"),
     RequestParameter("format", enum("jsonl", "csv", "parquet")), RequestParameter("keep_rejects", FLAG),
+    _MISSING,
 )  # fmt: skip
 _STARTED = {202: Response("JobStarted", "The job was started.")}
 
@@ -115,12 +121,12 @@ _JOBS: tuple[Route, ...] = (
           takes_large_body=True, is_streamed_in=True, tag="ours"),
     Route("POST", of_graph("/load/arrow"), "loadArrow", "Load an Arrow stream of one type as one commit.", "change",
           json_answer("Load", "What was loaded."), body=Body(None, media_type=ARROW),
-          parameters=(_TYPE, _BRANCH, RequestParameter("from"), RequestParameter("mode", ref("LoadMode"))), pool="bulk", is_write=True,
+          parameters=(_TYPE, _BRANCH, RequestParameter("from"), RequestParameter("mode", ref("LoadMode")), _MISSING), pool="bulk", is_write=True,
           takes_large_body=True, is_streamed_in=True, tag="ours"),
     Route("POST", of_graph("/load/files"), "loadFiles", "Load the files of a form as one commit.", "change",
           json_answer("Load", "What was loaded."), body=Body(None, media_type="multipart/form-data"),
           parameters=(_BRANCH, RequestParameter("from"), RequestParameter("mode", ref("LoadMode")), RequestParameter("type"),
-                      RequestParameter("format", enum("jsonl", "csv", "parquet")),
+                      RequestParameter("format", enum("jsonl", "csv", "parquet")), _MISSING,
                       RequestParameter("encoding", description="Of JSON lines and CSV; UTF-8 when it is left out."),
                       RequestParameter("delimiter", description="Of CSV; a comma when it is left out.")),
           pool="bulk", is_write=True, takes_large_body=True, is_streamed_in=True, tag="ours"),

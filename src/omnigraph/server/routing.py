@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote_to_bytes
 
 from omnigraph.errors import MethodNotAllowed, RouteNotFound, UsageError
-from omnigraph.server.route import Route
+from omnigraph.server.route import PATH_PATTERNS, Route
 
 _NAME = "{}"
 """In the tree: any segment."""
@@ -36,12 +37,15 @@ class Router:
         nodes = self._nodes(self._root, segments)
         allowed: list[str] = []
         for node in nodes:
-            if method in node.routes:
-                route = node.routes[method]
-                template = route.path.strip("/").split("/")
-                named = zip(template, segments, strict=True)
-                return route, {name[1:-1]: value for name, value in named if name.startswith("{")}
-            allowed += node.routes
+            route = node.routes.get(method)
+            if route is None:
+                allowed += node.routes
+                continue
+            named = zip(route.path.strip("/").split("/"), segments, strict=True)
+            values = {name[1:-1]: value for name, value in named if name.startswith("{")}
+            # What is a name of its own (`jobs/load`) is no parameter (`jobs/{job_id}`) that does not look like one.
+            if len(nodes) == 1 or all(re.match(PATH_PATTERNS[name], value) for name, value in values.items()):
+                return route, values
         if allowed:
             raise MethodNotAllowed(method, sorted(set(allowed)))
         raise RouteNotFound("there is nothing at this path")

@@ -23,12 +23,28 @@ from omnigraph.server.watches import Watches
 
 
 class Admission:
-    """The writes of each actor in flight. Used on the event loop only."""
+    """The reads and writes of each actor in flight. Used on the event loop only."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
+        self._reads: Counter[str] = Counter()
         self._writes: Counter[str] = Counter()
         self._bytes: Counter[str] = Counter()
+
+    @contextmanager
+    def reading(self, actor: str) -> Iterator[None]:
+        """A slot for one read. Raises TooManyRequests if none is free."""
+        if self._reads[actor] >= self._limits.actor_reads:
+            raise TooManyRequests(
+                f"{self._limits.actor_reads} reads of this actor are in flight", hint="wait for one of them to end"
+            )
+        self._reads[actor] += 1
+        try:
+            yield
+        finally:
+            self._reads[actor] -= 1
+            if not self._reads[actor]:
+                del self._reads[actor]
 
     @contextmanager
     def admitted(self, actor: str, size: int) -> Iterator[None]:

@@ -14,12 +14,15 @@ MIB = 1024 * 1024
 class Limits:
     """On everything that a client sends, and on what is sent back."""
 
+    header_bytes: int = 64 * 1024
+    headers: int = 100
     body_bytes: int = MIB
     load_body_bytes: int = 32 * MIB
     query_bytes: int = 256 * 1024
     result_rows: int = 1_000_000
     result_bytes: int = 256 * MIB
     query_seconds: float = 60.0
+    actor_reads: int = 64
     actor_writes: int = 16
     actor_bytes: int = 4 * 1024 * MIB
     message_bytes: int = 1_024
@@ -41,6 +44,7 @@ class Limits:
 _VARIABLES = {
     "body_bytes": "OMNIGRAPH_BODY_BYTES_MAX",
     "load_body_bytes": "OMNIGRAPH_LOAD_BODY_BYTES_MAX",
+    "actor_reads": "OMNIGRAPH_PER_ACTOR_READS_MAX",
     "actor_writes": "OMNIGRAPH_PER_ACTOR_INFLIGHT_MAX",
     "actor_bytes": "OMNIGRAPH_PER_ACTOR_BYTES_MAX",
     "query_seconds": "OMNIGRAPH_QUERY_SECONDS_MAX",

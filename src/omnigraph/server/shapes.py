@@ -58,13 +58,13 @@ def snapshot_shape(branch: str, snapshot: GraphSnapshot) -> JsonObject:
 
 
 def read_shape(result: Result, *, branch: str | None, snapshot: str | None, names_commit: bool = True) -> JsonObject:
-    """Read: without rows there are no columns."""
-    value = result_json(result, revision="", as_of=None)
+    """Read, with an empty list of rows: they are encoded in pieces. Without rows there are no columns."""
+    value = result_json(result, revision="", as_of=None, with_rows=False)
     return present(
         {
             **value,
             "target": {"branch": branch, "snapshot": snapshot},
-            "columns": value["columns"] if value["rows"] else None,
+            "columns": value["columns"] if result.num_rows else None,
             "graph_commit_id": value["graph_commit_id"] if names_commit else None,
         }
     )
@@ -89,6 +89,7 @@ def change_detail(receipt: Receipt) -> JsonObject:
 def load_shape(receipt: LoadReceipt, *, from_: str | None, actor: str | None) -> JsonObject:
     """Load: `base_branch` repeats what was asked for, even when the branch was there."""
     value = load_json("", receipt)
+    gaps: JsonObject = {name: value[name] for name in ("rejected", "missing") if name in value}
     counts = {kind: [_loaded(counts_of_type) for counts_of_type in value[kind]] for kind in ("nodes", "edges")}
     return {
         "branch": receipt.branch,
@@ -99,11 +100,12 @@ def load_shape(receipt: LoadReceipt, *, from_: str | None, actor: str | None) ->
         "total_entities": receipt.total_entities,
         "actor_id": actor,
         "commit": optional_commit(receipt.commit),
+        **gaps,
     }
 
 
 def _loaded(counts: JsonObject) -> JsonObject:
-    return {"name": counts["name"], "entities_loaded": counts["entities_loaded"]}
+    return {name: counts[name] for name in ("name", "entities_loaded", "skipped", "stubs") if name in counts}
 
 
 def load_detail(receipt: LoadReceipt) -> JsonObject:

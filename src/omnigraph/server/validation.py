@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from omnigraph.errors import UsageError
+from omnigraph.errors import CommitNotFound, NotFound, UsageError
 from omnigraph.server.components import COMPONENTS
 from omnigraph.server.json_schemas import Schema
-from omnigraph.server.route import RequestParameter, Route
+from omnigraph.server.route import PATH_PATTERNS, RequestParameter, Route
 
 _WORDS = {
     "string": "text",
@@ -168,6 +169,14 @@ def _parameter_value(parameter: RequestParameter, text: str) -> Any:
         value = text in ("1", "true")
     check(value, parameter.schema, where)
     return value
+
+
+def check_path(path: Mapping[str, str]) -> None:
+    """NotFound for a value of a path parameter that nothing can have: no handler sees it."""
+    for name, value in path.items():
+        if not re.fullmatch(PATH_PATTERNS[name], value):
+            kind = CommitNotFound if name == "commit_id" else NotFound
+            raise kind(f"{name.replace('_', ' ')} '{value[:100]}' not found")
 
 
 def trimmed(route: Route, values: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import functools
 import itertools
+import os
 import re
 import threading
 import uuid
@@ -31,6 +33,7 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.storage.options import CLIENT_OPTIONS, FLAGS, RETRY_OPTIONS, scheme_of, storage_options_for
+from omnigraph.storage.os_errors import MORE_FILES, check_free_files, is_out_of_files
 from omnigraph.storage.store import ObjectInfo, Store, checked_key, checked_prefix
 from omnigraph.storage.syncing import sync_before_create
 
@@ -41,6 +44,8 @@ _RETRY_SECONDS = 30
 _PAGE = 1000
 _CHUNK_BYTES = 8 * 1024 * 1024
 """The size of the parts in which a large object is streamed; S3 takes parts of 5 MiB and more."""
+_REPEATED = re.compile(r"after [1-9][0-9]* retries")
+"""In the text of an error of the client, if it had sent the request before."""
 _NO_BUCKET = "the bucket does not exist: create it, or check the address"
 
 
@@ -48,6 +53,7 @@ class ObjectStore(Store):
     """One prefix of a bucket or container."""
 
     def __init__(self, uri: str, client: Any) -> None:
+        _start_client(os.getpid())
         self.uri = uri
         self._client = client
 
@@ -137,6 +143,13 @@ class ObjectStore(Store):
             raise typed_client_error(error, doing, key, self.uri) from error
 
 
+@functools.cache
+def _start_client(_process: int) -> None:
+    """Start the client's threads. Where they cannot open what they need, no later call of it works."""
+    check_free_files()
+    obstore.list(MemoryStore()).collect()
+
+
 class Memory:
     """The content of one `memory://` address: its objects, and other values shared by everything that opens it."""
 
@@ -214,6 +227,11 @@ def typed_client_error(error: Exception, doing: str, key: str, uri: str) -> Stor
     # A refused listing raises a generic error, so the status of the answer is checked as well as the class.
     matched = re.search(r"status code: (\d{3})", text)
     status = int(matched.group(1)) if matched else 0
+    if is_out_of_files(error):
+        return StorageTransient(message, key=key, hint=MORE_FILES)
+    if doing == "create" and _REPEATED.search(text) and not _is_taken(error, text):
+        # The last of several requests was refused; an earlier one, whose answer was lost, may have been applied.
+        return StorageTransient(message, key=key, hint="look at what is stored before you try again")
     if "NoSuchBucket" in text or "ContainerNotFound" in text:
         return StoragePermanent(message, key=key, hint=_NO_BUCKET)
     if isinstance(error, (exceptions.NotFoundError, FileNotFoundError)) or status == 404:
@@ -223,13 +241,18 @@ def typed_client_error(error: Exception, doing: str, key: str, uri: str) -> Stor
     if "ConditionalRequestConflict" in text:
         # Two conditional puts met and S3 decided neither: the key may still be free.
         return StorageTransient(message, key=key, hint="try again")
-    if isinstance(error, (exceptions.AlreadyExistsError, exceptions.PreconditionError)):
+    if _is_taken(error, text):
         return ObjectExists(f"'{key}' already exists in {uri}", key=key)
     if status in (401, 403) or isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)):
         return StorageDenied(message, key=key, hint=f"check the credentials and what they may do in {uri}")
     if _may_pass(error, status, text):
         return StorageTransient(message, key=key, hint="the store did not answer properly; try again")
     return StoragePermanent(message, key=key, hint="check the address and the storage options")
+
+
+def _is_taken(error: Exception, text: str) -> bool:
+    is_conflict = isinstance(error, (exceptions.AlreadyExistsError, exceptions.PreconditionError))
+    return is_conflict and "ConditionalRequestConflict" not in text
 
 
 def _may_pass(error: Exception, status: int, text: str) -> bool:

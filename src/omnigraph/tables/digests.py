@@ -79,7 +79,7 @@ def name_data_files(dataset: Any, fragments: Iterable[Any]) -> None:
 
 def name_deletions(dataset: Any, fragment: Any) -> Any:
     """Rename a fragment's new deletion file; returns the fragment that names it."""
-    from lance.fragment import FragmentMetadata
+    from lance import FragmentMetadata
 
     folder = local_folder(dataset)
     if folder is None:

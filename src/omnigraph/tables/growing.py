@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.errors import ValuesLost
 from omnigraph.tables.table import Table, nested_ids
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+FIELD_IDS = "field_ids"
 FieldIds = Mapping[str, Sequence[int]]
 """Stored column -> its field ids: its own, then those of nested fields."""
 
@@ -26,28 +28,34 @@ NO_FIELD = -2
 _growing = threading.Lock()
 
 
-def grown(table: Table) -> Table:
-    """The table with the same rows, in a version that has every column that its rows are written to. No row is read or written.
+def grown(table: Table, others: Sequence[pa.Field] = ()) -> Table:
+    """The table with the same rows, in a version that has every column of its properties, and these of dropped ones, which
+    fragments from other versions hold. No row is read or written.
 
     Made once for each open table.
     """
-    if table.columns is None:
-        return table
-    with _growing:
-        if table.grown is None:
-            table.grown = _grown(table)
-    return table.grown
+    import pyarrow as pa
+
+    result = table
+    if table.columns is not None:
+        with _growing:
+            if table.grown is None:
+                assert table.layout is not None, "a table without a layout is stored as it is"
+                table.grown = _grown(table, table.layout.grown_schema(table.dataset.schema))
+            result = table.grown
+    if not others:
+        return result
+    stored = result.dataset.schema
+    return _grown(result, pa.schema([*stored, *(field for field in others if field.name not in stored.names)]))
 
 
-def _grown(table: Table) -> Table:
+def _grown(table: Table, wanted: pa.Schema) -> Table:
     import pyarrow as pa
     from lance import LanceDataset, LanceOperation
     from lance.schema import LanceSchema
 
-    assert table.layout is not None, "a table without a layout is stored as it is"
     dataset = table.dataset
     stored = dataset.schema
-    wanted = table.layout.grown_schema(stored)
     if wanted.equals(stored):
         return table
     # Lance matches the fields by position: columns are only ever added at the end.
@@ -98,17 +106,42 @@ def _ids(schema: Any) -> FieldIds:
 
 
 def rename_fields(files: Sequence[dict[str, Any]], own: FieldIds, others: FieldIds) -> None:
-    """Replace the field ids of one version in data files with those of another."""
-    numbers: dict[int, int] = {}
+    """Replace the field ids of one version in data files with those of another. Columns that the other lacks are of properties that
+    were dropped since the rows were written."""
+    numbers = {NO_FIELD: NO_FIELD}
     for name, ids in own.items():
         numbers.update(zip(ids, others.get(name, [NO_FIELD] * len(ids)), strict=True))
     for file in files:
         file["fields"] = [numbers[id] for id in file["fields"]]
 
 
+def check_values_kept(after: Table, before: Table, texts: Iterable[str] = ()) -> None:
+    """ValuesLost if a fragment of a version that is handed on lacks a column of a property that it had: in the version that it came
+    from, or (`texts`) where it was written. Files are not read."""
+    if after.columns is None or after.layout is None:
+        return
+    listed = {name for column in after.layout.columns for name, _ in column.stored}
+    held = {fragment.files: before.held_columns[fragment.id] for fragment in before.fragments}
+    held |= {_files(value): _named(value) for value in map(json.loads, texts) if FIELD_IDS in value}
+    for fragment in after.fragments:
+        lost = (held.get(fragment.files, frozenset()) & listed) - after.held_columns[fragment.id]
+        if lost:
+            raise ValuesLost(after.path, sorted(lost))
+
+
+def _files(fragment: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(file["path"] for file in fragment["files"])
+
+
+def _named(fragment: dict[str, Any]) -> frozenset[str]:
+    """The columns of a fragment in the form in which it can be added to a version."""
+    fields = {id for file in fragment["files"] for id in file["fields"]}
+    return frozenset(name for name, ids in fragment[FIELD_IDS].items() if not fields.isdisjoint(ids))
+
+
 def renamed_fields(fragments: Sequence[Any], own: FieldIds | None, table: Table) -> list[Any]:
     """Fragments with the field ids of another version of their table."""
-    from lance.fragment import FragmentMetadata
+    from lance import FragmentMetadata
 
     if own is None:
         return list(fragments)

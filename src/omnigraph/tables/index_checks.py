@@ -1,7 +1,7 @@
 """Whether an index answers as a scan of the table does. Lookup indexes are compared completely, text and vector indexes by
 sample.
 
-A lookup index is queried for ranges that together hold every value, and for some single values; each answer is compared, row by
+A lookup index is queried for ranges that together hold every value, and for some values at once; each answer is compared, row by
 row, with that of a scan. A text index must find sampled rows by one of their words. A vector index, searched completely, must
 find a row as near to a sampled vector as the nearest one.
 """
@@ -24,6 +24,8 @@ from omnigraph.tables.table import Table
 if TYPE_CHECKING:
     import numpy as np
 
+RANGE_ROWS = 65_536
+"""Rows of a range, about; larger tables have larger ranges."""
 MAX_RANGES = 16
 SAMPLES = 16
 ALL_PARTITIONS = 1_000_000
@@ -104,12 +106,13 @@ def _questions(table: Table, column: str) -> Iterator[str]:
         yield f"{name} < {texts[0]}"
         yield from (f"{name} >= {low} AND {name} < {high}" for low, high in pairwise(texts))
         yield f"{name} >= {texts[-1]}"
-    yield from (filters.equals(column, value) for value in values)
+    if values:
+        yield filters.in_list(column, values)
 
 
 def _can_be_written(table: Table, column: str) -> bool:
     """Whether every value of the column can be written exactly in a filter."""
-    import pyarrow.types as pt
+    from pyarrow import types as pt
 
     type = table.schema.field(column).type
     return bool(pt.is_string(type) or pt.is_signed_integer(type) or pt.is_date(type))
@@ -118,14 +121,14 @@ def _can_be_written(table: Table, column: str) -> bool:
 def _bounds(table: Table, column: str) -> tuple[list[Any], list[Any]]:
     """Values that cut the column into ranges of about equal size, and some values to look up."""
     seen: list[Any] = []
-    for batch in table.scan([column], batch_rows=65_536):
+    for batch in table.scan([column], batch_rows=RANGE_ROWS):
         values = batch.column(0).drop_null()
         places = range(0, len(values), max(1, len(values) // MAX_RANGES))
         seen += [values[place].as_py() for place in places]
         if len(seen) > MAX_RANGES * 64:
             seen = sorted(seen)[::2]
-    ordered = sorted(set(seen))
-    bounds = ordered[:: max(1, len(ordered) // MAX_RANGES)][:MAX_RANGES]
+    ordered, ranges = sorted(set(seen)), min(MAX_RANGES, 1 + table.rows // RANGE_ROWS)
+    bounds = ordered[:: max(1, len(ordered) // ranges)][:ranges]
     return bounds, ordered[:: max(1, len(ordered) // SAMPLES)][:SAMPLES]
 
 

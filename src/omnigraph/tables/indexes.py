@@ -33,10 +33,9 @@ Any word of a text (see `omnigraph.read.search.text`) consists of such runs, and
 finds every text that has the word or another with the same stem.
 """
 MAX_SEGMENTS = 8
-"""An index with this many segments or more is rebuilt with few when it has to grow."""
+"""An index with this many segments more than its size needs is rebuilt when it has to grow."""
 SEGMENT_ROWS = 16_000_000
-SEGMENTS_AT_ONCE = 4
-"""Rows per segment, and the most segments of one build; each may be built on another machine."""
+"""Rows per segment of one build: what one task sorts in memory. Each may be built on another machine."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ def plan_segments(
     for state in coverage(table, specs).values():
         known = state.fragments - impure.get(state.spec.name, frozenset())
         missing = [fragment for fragment in table.fragments if fragment.id not in known]
-        whole = rebuild and state.segments >= MAX_SEGMENTS
+        whole = rebuild and state.segments >= MAX_SEGMENTS + table.rows // SEGMENT_ROWS
         if missing and (spec := _stored(table, state.spec)) is not None:
             plans += [SegmentPlan(spec, group) for group in _groups(table.fragments if whole else missing)]
     return [plan for plan in plans if _is_buildable(table, plan)]
@@ -139,13 +138,11 @@ def _impure_fragments(table: Table) -> dict[str, frozenset[int]]:
 
 
 def _groups(fragments: Sequence[Fragment]) -> list[tuple[int, ...]]:
-    """The fragments in order, cut into runs of about as many rows each."""
-    rows = sum(fragment.rows for fragment in fragments)
-    size = max(SEGMENT_ROWS, -(-rows // SEGMENTS_AT_ONCE))
+    """The fragments in order, cut into runs of about `SEGMENT_ROWS` rows."""
     groups: list[list[int]] = [[]]
     held = 0
     for fragment in fragments:
-        if held >= size:
+        if held >= SEGMENT_ROWS:
             groups.append([])
             held = 0
         groups[-1].append(fragment.id)
@@ -284,7 +281,7 @@ def _is_buildable(table: Table, plan: SegmentPlan) -> bool:
 
 def index_segments(table: Table) -> list[Any]:
     """Every segment of every index, as Lance's own objects."""
-    from lance.dataset import Index
+    from lance import Index
 
     return [
         Index(

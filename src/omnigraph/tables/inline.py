@@ -45,7 +45,7 @@ def _written(layout: Layout) -> tuple[tuple[str, ...], list[tuple[str, Callable[
 def _json_values(type: pa.DataType) -> Callable[[list[Any]], list[Any]] | None:
     """Values of most types are the same in JSON; the others are converted by Arrow."""
     import pyarrow as pa
-    import pyarrow.types as pt
+    from pyarrow import types as pt
 
     if pt.is_string(type) or pt.is_boolean(type) or pt.is_int32(type) or pt.is_uint32(type) or pt.is_floating(type):
         return None
@@ -91,7 +91,7 @@ def _batch_of(layout: Layout, columns: tuple[str, ...], rows: Sequence[tuple[Any
         return pa.RecordBatch.from_arrays(arrays, schema=layout.schema)
     held = frozenset(columns)
     stored = pa.RecordBatch.from_arrays(arrays, names=names)
-    return VersionColumns(layout, held, held, held).batch(stored, layout.schema.names, ())
+    return VersionColumns(layout, held, {0: held}).batch(stored, layout.schema.names, ())
 
 
 def _to_json(column: Any) -> list[Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from omnigraph.errors import StorageDenied, StorageError, StoragePermanent, StorageTransient
+from omnigraph.storage.os_errors import MORE_FILES, is_out_of_files
 
 # No bare numbers: file names are full of digits.
 _DENIED = ("permission denied", "access denied", "accessdenied", "forbidden", "unauthenticated", "status code: 403")
@@ -42,6 +43,8 @@ def _translated(path: str, error: OSError | ValueError) -> StorageError:
     folded = words.lower()
     reason = words.split(", /", 1)[0].splitlines()[0][:300] if words else type(error).__name__
     message = f"the table at {path} could not be reached: {reason}"
+    if is_out_of_files(error):
+        return StorageTransient(message, key=path, hint=MORE_FILES)
     if isinstance(error, PermissionError) or any(word in folded for word in _DENIED):
         return StorageDenied(message, key=path, hint="check the credentials and the permissions of the store")
     if any(word in folded for word in _FULL):

@@ -4,8 +4,8 @@ A schema change moves no rows. A property lists the columns that its values are 
 column, a wider type gets a new column next to the narrower one, and dropped columns stay where they are. A version of a table has
 the columns that were known when it was written. So the value of a property in a row is
 
-    the first of its columns that has a value there, cast to its type; else the fill, the value of all rows from before the
-    property was required; else null.
+    the first of its columns that has a value there, cast to its type; else, if the row's fragment has none of its columns, the
+    fill, which is the value of all rows from before the property; else null.
 
 A row is always written whole, into the newest columns, so at most one of a property's columns has a value. `VersionColumns`
 applies this to one version: which columns to read and how to combine them, and the same as text for a filter. `grown_schema` is
@@ -15,7 +15,7 @@ what a version needs before rows can be added to it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.language.arrow import arrow_schema
 from omnigraph.language.catalog import EntityType, stored_columns
 from omnigraph.tables import filters
+from omnigraph.tables.fragment import OFFSET_BITS, ROW_ADDRESS
 from omnigraph.values.arrow import arrow_type, filled_value, widened
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class LayoutColumn:
     nullable: bool
     stored: tuple[tuple[str, pa.DataType], ...]
     fill: object = None
-    """The value where no column has one; of the column's type."""
+    """The value in fragments that have none of the columns; of the column's type, a list as a tuple."""
 
     @property
     def is_plain(self) -> bool:
@@ -66,6 +67,7 @@ class Layout:
                 continue
             stored = tuple((column.name, arrow_type(column.type)) for column in stored_columns(property))
             fill = None if property.fill is None else filled_value(property.fill, property.type)
+            fill = tuple(fill) if isinstance(fill, list) else fill
             columns.append(LayoutColumn(field.name, field.type, field.nullable, stored, fill))
         return cls(tuple(columns))
 
@@ -89,16 +91,18 @@ class Layout:
 
     @cached_property
     def written_schema(self) -> pa.Schema:
-        """The columns that rows are written to: the newest of each property."""
+        """The columns that rows are written to: the newest of each property. One that the table may have without every fragment
+        having it is nullable."""
         import pyarrow as pa
 
+        newest = ((column, column.stored[0][0]) for column in self.columns)
         return pa.schema(
-            [pa.field(column.stored[0][0], column.type, nullable=column.nullable) for column in self.columns]
+            [pa.field(name, column.type, nullable=column.nullable or name != column.name) for column, name in newest]
         )
 
     def grown_schema(self, stored: pa.Schema) -> pa.Schema:
-        """The stored schema plus every column that rows are written to; columns that were added, or are no longer written to, are
-        nullable."""
+        """The stored schema plus every column of every property, older ones included: fragments from other versions may hold them.
+        Columns that were added, or are no longer written to, are nullable."""
         import pyarrow as pa
 
         written = self.written_schema
@@ -106,7 +110,8 @@ class Layout:
         for field in stored:
             place = written.get_field_index(field.name)
             relaxed.append(field if place >= 0 and not written.field(place).nullable else field.with_nullable(True))
-        new = [field.with_nullable(True) for field in written if field.name not in stored.names]
+        known = dict(pair for column in self.columns for pair in column.stored)
+        new = [pa.field(name, type) for name, type in known.items() if name not in stored.names]
         return pa.schema([*relaxed, *new])
 
     def is_outdated(self, held: frozenset[str]) -> bool:
@@ -127,10 +132,13 @@ class VersionColumns:
 
     layout: Layout
     stored: frozenset[str]
-    held: frozenset[str]
-    """Stored columns that at least one fragment has."""
-    complete: frozenset[str]
-    """Stored columns that every fragment has."""
+    fragments: Mapping[int, frozenset[str]]
+    """By fragment: the stored columns that it has."""
+
+    @cached_property
+    def held(self) -> frozenset[str]:
+        """Stored columns that at least one fragment has."""
+        return frozenset().union(*self.fragments.values())
 
     # ------------------------------------------------------------ rows
 
@@ -139,9 +147,31 @@ class VersionColumns:
         known = [newest] if newest[0] in self.stored else []
         return [*known, *(column for column in older if column[0] in self.held)]
 
+    @cached_property
+    def _older(self) -> dict[str, list[int]]:
+        """By column with a fill: the fragments whose rows have that value, ascending."""
+        filled = {
+            column.name: {name for name, _ in column.stored}
+            for column in self.layout.columns
+            if column.fill is not None
+        }
+        return {
+            name: sorted(fragment for fragment, held in self.fragments.items() if held.isdisjoint(stored))
+            for name, stored in filled.items()
+        }
+
     def _fill(self, column: LayoutColumn) -> object:
-        """The value in place of a null; None if no row is older than the newest column."""
-        return None if column.stored[0][0] in self.complete else column.fill
+        """The value of some rows that have none; None if there are no such rows."""
+        return column.fill if self._older.get(column.name) else None
+
+    def _may_be_null(self, column: LayoutColumn) -> bool:
+        """Whether rows without a value may be null, unless they are in older fragments."""
+        return len(self._older.get(column.name, ())) < len(self.fragments)
+
+    def needs_addresses(self, names: Sequence[str]) -> bool:
+        """Whether these columns can only be told from the rows and their addresses."""
+        columns = (self.layout.by_name[name] for name in names)
+        return any(self._fill(column) is not None and self._may_be_null(column) for column in columns)
 
     def stored_name(self, name: str) -> str | None:
         """The one stored column that is this column; None if there are several or none, or if nulls are filled."""
@@ -170,6 +200,7 @@ class VersionColumns:
 
     def _column(self, rows: Any, name: str) -> Any:
         import pyarrow as pa
+        import pyarrow.compute as pc
 
         column = self.layout.by_name[name]
         values = None
@@ -181,7 +212,19 @@ class VersionColumns:
         fill = self._fill(column)
         if fill is None or not values.null_count:
             return values
-        return _coalesced(values, pa.array([fill] * len(values), column.type))
+        filled = pa.array([fill] * len(values), column.type)
+        if self._may_be_null(column):
+            filled = pc.if_else(self._is_older(rows, name), filled, pa.nulls(len(values), column.type))
+        return _coalesced(values, filled)
+
+    def _is_older(self, rows: Any, name: str) -> pa.Array:
+        """Which rows are in fragments that have none of a column's stored columns."""
+        import numpy as np
+        import pyarrow as pa
+
+        # A deleted row has no address.
+        owners = rows.column(ROW_ADDRESS).fill_null(0).to_numpy() >> np.uint64(OFFSET_BITS)
+        return pa.array(np.isin(owners, np.array(self._older[name], np.uint64)))
 
     def reader(self, rows: Any, names: Sequence[str], extra: Sequence[str]) -> pa.RecordBatchReader:
         """Like `batch`, for a stream."""
@@ -216,23 +259,36 @@ class VersionColumns:
         """The value of a column, as filter text."""
         column = self.layout.by_name[name]
         sql_type = _sql_type(column.type)
-        present = self._present(name)
+        present, fill = self._present(name), self._fill(column)
+        older = "true" if fill is None or not self._may_be_null(column) else self._older_text(name)
         if sql_type is None:
             # Values of such a column are never compared; filters only ask whether there is one.
-            if len(present) == 1:
+            if len(present) == 1 and fill is None:
                 return filters.column(present[0][0])
-            known = " OR ".join(f"{filters.column(stored)} IS NOT NULL" for stored, _ in present) or "false"
-            return f"nullif({known}, false)"
+            known = [f"{filters.column(stored)} IS NOT NULL" for stored, _ in present]
+            known += [] if fill is None else [older]
+            return f"nullif({' OR '.join(known) or 'false'}, false)"
         values = [
             filters.column(stored) if type == column.type else f"CAST({filters.column(stored)} AS {sql_type})"
             for stored, type in present
         ]
-        fill = self._fill(column)
         if fill is not None:
-            values.append(f"CAST({filters.literal(fill)} AS {sql_type})")
+            literal = f"CAST({filters.literal(fill)} AS {sql_type})"
+            values.append(literal if older == "true" else f"CASE WHEN {older} THEN {literal} END")
         if not values:
             return f"CAST(NULL AS {sql_type})"
         return values[0] if len(values) == 1 else f"coalesce({', '.join(values)})"
+
+    def _older_text(self, name: str) -> str:
+        """Whether a row is in an older fragment, as filter text: ranges of addresses."""
+        ranges: list[list[int]] = []
+        for fragment in self._older[name]:
+            if ranges and ranges[-1][1] == fragment:
+                ranges[-1][1] = fragment + 1
+            else:
+                ranges.append([fragment, fragment + 1])
+        bounds = ([end << OFFSET_BITS for end in ends] for ends in ranges)
+        return " OR ".join(f"({ROW_ADDRESS} >= {first} AND {ROW_ADDRESS} < {end})" for first, end in bounds)
 
 
 def _coalesced(newer: Any, older: Any) -> Any:

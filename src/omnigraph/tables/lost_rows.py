@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.tables.fragment import OFFSET_BITS, ROW_ADDRESS, Fragment
-from omnigraph.tables.growing import FieldIds
+from omnigraph.tables.growing import FIELD_IDS, FieldIds
 from omnigraph.tables.shared_fragments import live_offsets
-from omnigraph.tables.staging import FIELD_IDS, by_fragment, delete_rows, load_fragment
+from omnigraph.tables.staging import by_fragment, delete_rows, load_fragment
 from omnigraph.tables.table import Table
 
 if TYPE_CHECKING:

@@ -57,18 +57,18 @@ def _text_hits(
     *,
     masks: bool = False,
 ) -> pa.Table:
-    from lance.query import FullTextOperator, MatchQuery
+    from lance import query
 
-    operator = FullTextOperator.AND if every else FullTextOperator.OR
+    operator = query.FullTextOperator.AND if every else query.FullTextOperator.OR
     with translated(table.path):
         hits = table.dataset.scanner(
             columns=_read(table, columns),
-            full_text_query=MatchQuery(" ".join(words), table.stored_column(column), operator=operator),
+            full_text_query=query.MatchQuery(" ".join(words), table.stored_column(column), operator=operator),
             filter=table.stored_filter(filter),
             prefilter=True,
             limit=limit,
             with_row_id=True,
-            with_row_address=masks,
+            with_row_address=masks or _needs_addresses(table, columns),
             disable_scoring_autoprojection=True,
         ).to_table()
     return _seen(table, hits, columns, [ROW_ID, *([ROW_ADDRESS] if masks else [])])
@@ -126,9 +126,13 @@ def _nearest_hits(
             filter=table.stored_filter(filter),
             prefilter=True,
             with_row_id=True,
-            with_row_address=masks,
+            with_row_address=masks or _needs_addresses(table, columns),
         ).to_table()
     return _seen(table, hits, columns, [DISTANCE, ROW_ID, *([ROW_ADDRESS] if masks else [])])
+
+
+def _needs_addresses(table: Table, columns: Sequence[str]) -> bool:
+    return table.columns is not None and table.columns.needs_addresses(columns)
 
 
 def _read(table: Table, columns: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ on any later version of the same table, so losing a race rewrites nothing.
 
 from __future__ import annotations
 
+import base64
 import functools
 import json
 import os
@@ -20,6 +21,7 @@ from omnigraph.tables.ascending import distinct, runs
 from omnigraph.tables.changed_table import INLINE_FRAGMENT, ChangedTable
 from omnigraph.tables.digests import deletion_path, name_data_files, name_deletions, version_digest, version_file
 from omnigraph.tables.fragment import OFFSET_BITS, Fragment
+from omnigraph.tables.growing import FIELD_IDS
 from omnigraph.tables.key_cache import MAX_FRAGMENT_ROWS, FragmentKeys
 from omnigraph.tables.table import Table
 
@@ -32,7 +34,8 @@ BYTES_PER_PART = 512 * 1024 * 1024
 ADDED_APART = 65_536
 VERSION_THREADS = 3
 """How many versions of one run are made at the same time."""
-FIELD_IDS = "field_ids"
+FIELDS = "held_fields"
+"""Of an adopted fragment: the columns that it has, as a serialized Arrow schema in base64."""
 
 
 @dataclass(frozen=True)
@@ -132,11 +135,11 @@ def delete_rows(base: Table, fragment: int, offsets: Any) -> TrimmedFragment:
 
 def write_fragments(table: Table, rows: pa.Table | pa.RecordBatchReader) -> tuple[str, ...]:
     """Write rows as data files of the table; no version names them yet."""
-    from lance.fragment import write_fragments
+    from lance import fragment
 
     table = table.stored
     base = growing.grown(table)
-    written = write_fragments(
+    written = fragment.write_fragments(
         growing.rows_to_store(base, rows),
         base.dataset,
         mode="append",
@@ -147,7 +150,7 @@ def write_fragments(table: Table, rows: pa.Table | pa.RecordBatchReader) -> tupl
     reach(Failpoint.TABLE_STAGED_DATA)
     _keep_keys(table, written, rows)
     ids = None if base.columns is None else growing.field_ids(base.dataset)
-    return tuple(_fragment_text(fragment, ids) for fragment in written)
+    return tuple(_fragment_text(part, ids) for part in written)
 
 
 def _keep_keys(table: Table, written: Sequence[Any], rows: pa.Table | pa.RecordBatchReader) -> None:
@@ -182,7 +185,7 @@ def stage(
     if isinstance(base, ChangedTable):
         assert reuse_deletions is None, "only deletions of stored rows are reused"
         done, absorbed = ([], ()) if clear else _absorbed(base, done)
-    base = growing.grown(base.stored)
+    base = growing.grown(base.stored, _fields_of(fragments))
     own = load_fragments(base, fragments)
     new = [*load_fragments(base, absorbed), *own]
     gone = [trimmed.fragment for trimmed in done if trimmed.left is None]
@@ -212,6 +215,7 @@ def stage(
         operation = LanceOperation.Append(new)
         dataset = LanceDataset.commit(dataset, operation, read_version=dataset.version, detached=True)
     result = Table(base.path, dataset, base.layout)
+    growing.check_values_kept(result, base, (*absorbed, *fragments, *folded_fragments))
     files = [*data_files(new), *deletion_files(changed), version_file(result.version)]
     if folded:
         files += data_files(load_fragments(base, folded_fragments))
@@ -259,7 +263,9 @@ def stage_run(base: Table, additions: Sequence[Sequence[str]]) -> list[tuple[Tab
         operation = LanceOperation.Append(prefix)
         dataset = LanceDataset.commit(base.dataset, operation, read_version=base.version, detached=True)
         reach(Failpoint.TABLE_STAGED_VERSION)
-        return Table(base.path, dataset, base.layout)
+        table = Table(base.path, dataset, base.layout)
+        growing.check_values_kept(table, base, (text for fragments in additions for text in fragments))
+        return table
 
     tables = list(_version_threads().map(commit, prefixes))
     rows = base.rows
@@ -287,14 +293,30 @@ def adopted(table: Table, fragments: Iterable[int]) -> tuple[str, ...]:
 
     Deletions are left out: they belong to the version that the fragment came from.
     """
-    texts, ids = [], growing.field_ids(table.stored.dataset)
+    import pyarrow as pa
+
+    texts, ids, schema = [], growing.field_ids(table.stored.dataset), table.stored.dataset.schema
     for fragment in fragments:
         value = table.stored.dataset.get_fragment(fragment).metadata.to_json()
         value.update(id=0, deletion_file=None, row_id_meta=None)
         value.update(created_at_version_meta=None, last_updated_at_version_meta=None)
         value[FIELD_IDS] = ids
+        held = pa.schema([schema.field(name) for name in sorted(table.stored.held_columns[fragment])])
+        value[FIELDS] = base64.b64encode(held.serialize()).decode()
         texts.append(json.dumps(value))
     return tuple(texts)
+
+
+def _fields_of(texts: Iterable[str]) -> list[pa.Field]:
+    """The columns of adopted fragments."""
+    import pyarrow as pa
+
+    fields: dict[str, pa.Field] = {}
+    for text in texts:
+        if FIELDS in text and (held := json.loads(text).get(FIELDS)) is not None:
+            schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(held)))
+            fields |= {field.name: field.with_nullable(True) for field in schema}
+    return list(fields.values())
 
 
 def stored_rows(table: Table) -> dict[int, int]:
@@ -320,7 +342,7 @@ def _fragment_text(fragment: Any, field_ids: growing.FieldIds | None) -> str:
 
 def load_fragment(text: str) -> Any:
     """A fragment as Lance's own object, for the version that it was written for."""
-    from lance.fragment import FragmentMetadata
+    from lance import FragmentMetadata
 
     value = json.loads(text)
     value.pop(FIELD_IDS, None)
@@ -329,12 +351,13 @@ def load_fragment(text: str) -> Any:
 
 def load_fragments(base: Table, texts: Iterable[str]) -> list[Any]:
     """Fragments that were written for any version of the table, with the field ids of this one."""
-    from lance.fragment import FragmentMetadata
+    from lance import FragmentMetadata
 
     ids = functools.cache(lambda: growing.field_ids(base.dataset))
     loaded = []
     for text in texts:
         value = json.loads(text)
+        value.pop(FIELDS, None)
         if FIELD_IDS in value:
             growing.rename_fields(value["files"], value.pop(FIELD_IDS), ids())
         loaded.append(FragmentMetadata.from_json(json.dumps(value)))

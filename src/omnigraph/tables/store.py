@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ from omnigraph.errors import Damaged, StorageDenied, StorageTransient
 from omnigraph.runtime import Runtime
 from omnigraph.storage import Durability, Store, open_store, storage_options_for, sync_files
 from omnigraph.storage.options import scheme_of
+from omnigraph.storage.os_errors import check_free_files
 from omnigraph.storage.store import ObjectInfo
 from omnigraph.tables import staging
 from omnigraph.tables.adjacency.index import AdjacencyIndex
@@ -47,6 +50,8 @@ if TYPE_CHECKING:
 INDEX_FOLDER = "_indices/"
 PACKED = {"lance-encoding:compression": "zstd"}
 TABLES_CACHED = 512
+VERSIONS_CACHED = 64
+"""Of one table. Each holds its list of fragments, half a megabyte or more; a server that commits all day opens one after the other."""
 CHANGED_TABLES_CACHED = 128
 MAX_CHECKED = 100_000
 FIRST_DETACHED = 1 << 63
@@ -292,6 +297,14 @@ class Tables:
         self.remember(table)
         return staged
 
+    def lost_values(self, table: Table) -> Iterator[tuple[tuple[str, ...], pa.Table]]:
+        """Values that a version does not read although its files hold them: see `lost_values.lost_values`."""
+        from omnigraph.tables.lost_values import lost_values
+
+        if self._memory is None:
+            with translated(table.path):
+                yield from lost_values(table, self.uri(table.path), self._options)
+
     def content_fault(self, path: str, file: TableFile) -> str | None:
         """What is wrong with the content of a file of a table; None also if files carry no digests."""
         return None if self._folder is None else content_fault(self._folder / path, file)
@@ -506,13 +519,22 @@ class Tables:
     def remember(self, table: Table) -> Table:
         with self._lock:
             key = (table.path, table.version, table.layout)
+            is_new = key not in self._cache
             kept = self._cache.setdefault(key, table)
             kept.keys = self._keys
             kept.zones = self._zones
             self._cache.move_to_end(key)
-            while len(self._cache) > TABLES_CACHED:
-                self._cache.popitem(last=False)
+            if is_new:
+                self._evict(table.path)
         return kept
+
+    def _evict(self, path: str) -> None:
+        """Drop the versions that were used least recently, first of a table with many of them."""
+        versions = [key for key in self._cache if key[0] == path]
+        for key in versions[:-VERSIONS_CACHED]:
+            del self._cache[key]
+        while len(self._cache) > TABLES_CACHED:
+            self._cache.popitem(last=False)
 
     def _session(self) -> Any:
         with self._lock:
@@ -565,10 +587,21 @@ def _with_packed_keys(schema: pa.Schema) -> pa.Schema:
 def _new_session(runtime: Runtime) -> Any:
     import lance
 
+    _start_lance(os.getpid())
     return lance.Session(
         index_cache_size_bytes=min(MAX_INDEX_CACHE_BYTES, runtime.memory_bytes // 2),
         metadata_cache_size_bytes=min(MAX_METADATA_CACHE_BYTES, runtime.memory_bytes // 4),
     )
+
+
+@cache
+def _start_lance(_process: int) -> None:
+    """Start Lance's threads. Where they cannot open what they need, every later call of Lance waits for ever."""
+    import lance
+
+    check_free_files()
+    with contextlib.suppress(ValueError):
+        lance.LanceDataset("memory://nothing", 1)
 
 
 def _memory_at(root: str) -> Memory | None:

@@ -75,9 +75,7 @@ class Table:
         stored = self.dataset.schema
         if self.layout is None or self.layout.is_stored_in(stored):
             return None
-        held = list(self.held_columns.values())
-        every = frozenset(stored.names)
-        return VersionColumns(self.layout, every, frozenset().union(*held), every.intersection(*held))
+        return VersionColumns(self.layout, frozenset(stored.names), self.held_columns)
 
     @cached_property
     def held_columns(self) -> dict[int, frozenset[str]]:
@@ -160,8 +158,10 @@ class Table:
         )
 
     def read_whole(self, fragments: Sequence[Fragment]) -> list[dict[str, pa.Array]] | None:
-        """All columns of fragments that are read whole, which are then held in memory; None if they are not read whole."""
-        if self.keys is None or not self.is_read_whole([fragment.id for fragment in fragments]):
+        """All columns of fragments that are read whole, which are then held in memory; None if they are not read whole, or if one of
+        them is not of this version: inline rows are not."""
+        ids = [fragment.id for fragment in fragments]
+        if self.keys is None or not self._fragments_by_id.keys() >= {*ids} or not self.is_read_whole(ids):
             return None
         names, held = self.schema.names, self.keys.columns
         if missing := [fragment for fragment in fragments if not held.is_held(self, fragment, names)]:
@@ -201,12 +201,13 @@ class Table:
         mapped, names = self.columns, None if columns is None else list(columns)
         if mapped is not None:
             names = list(self.schema.names) if names is None else names
-            read = mapped.columns_to_read(names, counts_rows=with_address or with_row_id)
+            reads_address = with_address or mapped.needs_addresses(names)
+            read = mapped.columns_to_read(names, counts_rows=reads_address or with_row_id)
         scanner = self.dataset.scanner(
             columns=names if mapped is None else read,
             filter=self.stored_filter(filter),
             fragments=None if ids is None else [self.dataset.get_fragment(id) for id in ids],
-            with_row_address=with_address,
+            with_row_address=with_address if mapped is None else reads_address,
             with_row_id=with_row_id,
             include_deleted_rows=with_deleted,
             batch_size=batch_rows,

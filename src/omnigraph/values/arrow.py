@@ -77,10 +77,10 @@ def widened(values: Any, type: pa.DataType) -> Any:
     if pa.types.is_list(type) and not pa.types.is_list(values.type):
         valid = values.is_valid().to_numpy(zero_copy_only=False)
         offsets = np.concatenate([[0], np.cumsum(valid)]).astype(np.int32)
-        lists = pa.ListArray.from_arrays(offsets, values.drop_null().cast(type.value_type), type=type)
+        lists = pa.ListArray.from_arrays(offsets, widened(values.drop_null(), type.value_type), type=type)
         return pc.if_else(pa.array(valid), lists, pa.nulls(len(values), type)) if values.null_count else lists
     # An integer beyond 2^53 becomes the nearest F64: the user consented to the schema change that does this.
-    return values.cast(type, safe=not pa.types.is_floating(type))
+    return values.cast(type, safe=not pa.types.is_floating(type.value_type if pa.types.is_list(type) else type))
 
 
 def python_values(column: pa.ChunkedArray) -> list[Any]:
@@ -100,7 +100,7 @@ def zoned(table: pa.Table) -> pa.Table:
 
 def _zoned_type(type: pa.DataType) -> pa.DataType:
     import pyarrow as pa
-    import pyarrow.types as pt
+    from pyarrow import types as pt
 
     if pt.is_list(type):
         return pa.list_(type.value_field.with_type(_zoned_type(type.value_type)))
@@ -110,7 +110,7 @@ def _zoned_type(type: pa.DataType) -> pa.DataType:
 
 
 def _has_instants(type: pa.DataType) -> bool:
-    import pyarrow.types as pt
+    from pyarrow import types as pt
 
     if pt.is_list(type):
         return _has_instants(type.value_type)

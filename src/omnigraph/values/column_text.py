@@ -18,7 +18,7 @@ def text_column(values: pa.Array) -> pa.LargeStringArray:
     """The text of each value, null for null: numbers as Python writes them, `true` and `false`, ISO dates, instants in UTC, and
     JSON for lists, entities, bytes, NaN and infinities."""
     import pyarrow as pa
-    import pyarrow.types as pt
+    from pyarrow import types as pt
 
     if pt.is_dictionary(values.type):
         values = values.dictionary_decode()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.values.arrow import arrow_type
 from omnigraph.values.csv_cells import INTEGER, NUMBER, cell_value
-from omnigraph.values.json_values import Unfit, Unrepresentable, typed_value
+from omnigraph.values.json_values import MAX_SHOWN, Unfit, Unrepresentable, typed_value
 from omnigraph.values.temporal import DAYS, MICROSECONDS, TOO_FINE, day_at, instant_at
 from omnigraph.values.types import MAX_SAFE_INTEGER, PropertyType, Scalar
 
@@ -124,7 +124,7 @@ def text_column(raw: pa.Array, type: PropertyType) -> pa.Array:
 def arrow_column(raw: pa.Array, type: PropertyType) -> pa.Array:
     """A column of Parquet or of a data frame as the column a table holds. Raises Doubtful."""
     import pyarrow as pa
-    import pyarrow.types as pt
+    from pyarrow import types as pt
 
     try:
         if raw.null_count == len(raw):
@@ -144,10 +144,11 @@ def arrow_column(raw: pa.Array, type: PropertyType) -> pa.Array:
 def _arrow_scalars(raw: pa.Array, scalar: Scalar) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.types as pt
+    from pyarrow import types as pt
 
     match scalar:
         case Scalar.STRING if pt.is_string(raw.type) or pt.is_large_string(raw.type) or pt.is_string_view(raw.type):
+            raw.validate(full=True)  # Arrow takes the bytes of other programs for UTF-8 unseen.
             return pc.cast(raw, pa.string())
         case Scalar.BOOL if pt.is_boolean(raw.type):
             return raw
@@ -173,7 +174,7 @@ def _arrow_scalars(raw: pa.Array, scalar: Scalar) -> pa.Array:
 def plain_values(column: pa.Array) -> list[Any]:
     """The values of a column for `typed_value`, which refuses those that no property can hold."""
     import pyarrow as pa
-    import pyarrow.types as pt
+    from pyarrow import types as pt
 
     type = column.type
     if pt.is_timestamp(type):
@@ -189,7 +190,18 @@ def plain_values(column: pa.Array) -> list[Any]:
         # No property holds these; they are shown in microseconds.
         unit = pa.time64("us") if pt.is_time64(type) else pa.duration("us")
         column = column.cast(unit, safe=False)
-    return column.to_pylist()  # type: ignore[no-any-return]  # Arrow is not checked
+    try:
+        return column.to_pylist()  # type: ignore[no-any-return]  # Arrow is not checked
+    except UnicodeDecodeError:
+        return [_plain_text(cell) for cell in column]
+
+
+def _plain_text(cell: pa.Scalar) -> object:
+    try:
+        return cell.as_py()
+    except UnicodeDecodeError as error:
+        shown = error.object[: MAX_SHOWN // 2].decode("utf-8", "backslashreplace")
+        return Unrepresentable(f"text that is not UTF-8 ('{shown}')")
 
 
 def _plain_day(days: int) -> object:
@@ -225,7 +237,7 @@ def _lists(raw: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> pa.Array:
 def _vectors(raw: pa.Array, dimension: int) -> pa.Array:
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.types as pt
+    from pyarrow import types as pt
 
     if not (pt.is_floating(raw.type.value_type) or pt.is_integer(raw.type.value_type)):
         raise Doubtful

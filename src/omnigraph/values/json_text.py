@@ -47,7 +47,7 @@ def column_texts(column: pa.Array) -> pa.LargeStringArray:
     """`value_text` of every value of a column; a null stays null."""
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.types as pt
+    from pyarrow import types as pt
 
     type = column.type
     if pt.is_string(type) or pt.is_large_string(type):

@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from omnigraph.read import Explanation, Picture, Result, SqlResult, Step
 
 
-def result_json(result: Result, *, revision: str, as_of: str | None) -> JsonObject:
+def result_json(result: Result, *, revision: str, as_of: str | None, with_rows: bool = True) -> JsonObject:
     """{query_name, target: {revision, as_of?}, row_count, columns, rows, graph_commit_id}."""
     return {
         "query_name": result.query_name,
         "target": present({"revision": revision, "as_of": as_of}),
         "row_count": result.num_rows,
         "columns": [column.name for column in result.columns],
-        "rows": result.to_json(),
+        "rows": result.to_json() if with_rows else [],
         "graph_commit_id": result.commit_id,
     }
 

@@ -75,7 +75,7 @@ def _csv(table: pa.Table) -> Iterator[pa.Buffer | bytes]:
 
 
 def _is_plain(type: pa.DataType) -> bool:
-    import pyarrow.types as pt
+    from pyarrow import types as pt
 
     return bool(pt.is_integer(type) or pt.is_boolean(type) or pt.is_temporal(type) or pt.is_floating(type))
 

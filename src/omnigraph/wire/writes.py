@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def receipt_json(receipt: Receipt) -> JsonObject:
-    """{branch, query_name?, affected_nodes, affected_edges, types: {key: {inserted, updated, deleted}}, actor_id?, commit?,
+    """{branch, query_name?, affected_nodes, affected_edges, types: {key: {inserted, updated, deleted, replaced}}, actor_id?, commit?,
     repeated?}."""
     changed = {key: counts for key, counts in sorted(receipt.types.items()) if counts.total}
     return present(
@@ -37,7 +37,8 @@ def receipt_json(receipt: Receipt) -> JsonObject:
 
 def load_json(uri: str, receipt: LoadReceipt) -> JsonObject:
     """{uri, branch, base_branch?, branch_created, mode, nodes: [{name, entities_loaded, inserted, updated, unchanged,
-    deleted}], edges: [...], total_entities, inserted, updated, unchanged, deleted, rejected?, actor_id?, commit?,
+    deleted, duplicates?, skipped?, stubs?, without_adjacency?}], edges: [...], total_entities, inserted, updated, unchanged, deleted,
+    rejected?, missing?: [{edge, end, node, edges, nodes, examples}], actor_id?, commit?,
     repeated?, engine?, seconds?, stages?: [{stage, tasks, rows, seconds, rejected, shuffled_bytes, spilled_bytes, failed_tasks}],
     dry_run?, refusals?: [{code, message, count, type_name?, property?, places, can_be_set_aside}]}."""
     return present(
@@ -52,6 +53,7 @@ def load_json(uri: str, receipt: LoadReceipt) -> JsonObject:
             "total_entities": receipt.total_entities,
             **dataclasses.asdict(receipt.total),
             "rejected": receipt.rejected or None,
+            "missing": [dataclasses.asdict(gap) for gap in receipt.missing] or None,
             "actor_id": receipt.actor,
             "commit": receipt.commit and commit_json(receipt.commit),
             "repeated": receipt.repeated or None,
@@ -77,7 +79,17 @@ def _stage(stage: Stage) -> JsonObject:
 
 def _counts_of(receipt: LoadReceipt, prefix: str) -> list[JsonObject]:
     return [
-        {"name": key.removeprefix(prefix), "entities_loaded": counts.loaded, **dataclasses.asdict(counts)}
+        present(
+            {
+                "name": key.removeprefix(prefix),
+                "entities_loaded": counts.loaded,
+                **dataclasses.asdict(counts),
+                "duplicates": receipt.duplicates.get(key),
+                "skipped": receipt.skipped.get(key),
+                "stubs": receipt.stubs.get(key),
+                "without_adjacency": receipt.without_adjacency.get(key),
+            }
+        )
         for key, counts in sorted(receipt.types.items())
         if key.startswith(prefix)
     ]

@@ -1,10 +1,23 @@
 """Transactions: small writes in this process. A write is a pure function of one pinned snapshot, published once."""
 
-from omnigraph.write.group import GroupCommitter
-from omnigraph.write.mutations import adds_only, run_mutation
-from omnigraph.write.publishing import publish
-from omnigraph.write.receipt import Receipt, TypeCounts
-from omnigraph.write.transaction import WriteTransaction
+from typing import TYPE_CHECKING
+
+from omnigraph.lazy_names import names_of
+
+if TYPE_CHECKING:
+    from omnigraph.write.group import GroupCommitter
+    from omnigraph.write.mutations import adds_only, run_mutation
+    from omnigraph.write.publishing import publish
+    from omnigraph.write.receipt import Receipt, TypeCounts
+    from omnigraph.write.transaction import WriteTransaction
+
+_HOMES = {
+    "omnigraph.write.group": ("GroupCommitter",),
+    "omnigraph.write.mutations": ("adds_only", "run_mutation"),
+    "omnigraph.write.publishing": ("publish",),
+    "omnigraph.write.receipt": ("Receipt", "TypeCounts"),
+    "omnigraph.write.transaction": ("WriteTransaction",),
+}
 
 __all__ = [
     "GroupCommitter",
@@ -15,3 +28,5 @@ __all__ = [
     "publish",
     "run_mutation",
 ]
+
+__getattr__ = names_of(__name__, _HOMES)

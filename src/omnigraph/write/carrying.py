@@ -13,6 +13,7 @@ from omnigraph.errors import ExpectedVersionMismatch, InputError, OmnigraphError
 from omnigraph.history import SCHEMA, PublishPlan, Snapshot
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType
 from omnigraph.language.projection import project
+from omnigraph.language.schema.stored_columns import is_readable
 from omnigraph.views import Repository
 from omnigraph.write.delta import Delta, NewRows
 
@@ -69,11 +70,18 @@ class Carrying:
         return replace(delta, entity=entity, new=NewRows.of_table(rows))
 
     def check_values(self, before: EntityType, names: frozenset[str]) -> None:
-        """Conflict unless every property that the write sets still exists."""
-        known = {property.id for property in self._now(before).properties.values()}
+        """Conflict unless every property that the write sets still exists, and reads what the write stores, and ids follow from the
+        same key."""
+        entity = self._now(before)
+        if entity.key_ids not in ((), before.key_ids):
+            raise self.mismatch(f"{before.name} has another key")
+        known = {property.id: property for property in entity.properties.values()}
         for name in sorted(names):
-            if before.properties[name].id not in known:
+            now = known.get(before.properties[name].id)
+            if now is None:
                 raise self.mismatch(f"{before.name}.{name} was dropped")
+            if not is_readable(before.properties[name], now):
+                raise self.mismatch(f"{before.name}.{name} has a narrower type")
 
     def refused(self, error: InputError) -> OmnigraphError:
         """Why the rows cannot be written: the change of the schema, if they obeyed the rules that they were checked against."""

@@ -38,6 +38,12 @@ class _Waiting:
         self._turn.release()
 
 
+def _unknown(waiting: _Waiting, error: OutcomeUnknown) -> OutcomeUnknown:
+    outcome = OutcomeUnknown(error.message, commit_id=waiting.proposal.plan.commit_id)
+    outcome.__cause__ = error
+    return outcome
+
+
 class GroupCommitter:
     def __init__(self, repository: Repository) -> None:
         self.repository = repository
@@ -47,8 +53,9 @@ class GroupCommitter:
         """By branch: the size of the last group."""
         self._lock = threading.Lock()
 
-    def publish(self, proposal: Proposal) -> Commit:
-        """Publish a write, together with those that other threads submit for the same branch meanwhile."""
+    def publish(self, proposal: Proposal) -> Commit | None:
+        """Publish a write, together with those that other threads submit for the same branch meanwhile. None if it has nothing
+        left to change on the newest head."""
         waiting = _Waiting(proposal)
         branch = proposal.plan.branch
         with self._lock:
@@ -59,10 +66,10 @@ class GroupCommitter:
             self._wait(branch, waiting)
         if waiting.outcome is None:
             self._lead(branch, waiting)
-        if isinstance(waiting.outcome, Commit):
-            return waiting.outcome
         assert waiting.outcome is not None, "a group that was published gave each member an outcome"
-        raise waiting.outcome
+        if isinstance(waiting.outcome, OmnigraphError):
+            raise waiting.outcome
+        return waiting.outcome if isinstance(waiting.outcome, Commit) else None
 
     def _wait(self, branch: str, waiting: _Waiting) -> None:
         try:
@@ -117,7 +124,7 @@ class GroupCommitter:
         try:
             return self._publish_together(group)
         except OutcomeUnknown as error:
-            return [OutcomeUnknown(error.message, commit_id=waiting.proposal.plan.commit_id) for waiting in group]
+            return [_unknown(waiting, error) for waiting in group]
         except OmnigraphError as error:
             return [error for _ in group]
         except (OSError, RuntimeError, ValueError):

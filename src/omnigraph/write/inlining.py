@@ -70,7 +70,7 @@ def bounds() -> InlineBounds:
 
 @lru_cache(maxsize=16)
 def _bounds(text: str | None) -> InlineBounds:
-    if text is None:
+    if not text:
         return InlineBounds()
     if not (text.isascii() and text.isdigit()):
         raise UsageError(f"{ENVIRONMENT} must be a number of rows, got '{text}'", hint="0 to 10000")

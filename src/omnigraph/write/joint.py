@@ -50,6 +50,8 @@ class JointStage:
                 if not any(replaced.values()):
                     staged = self._stage(view, deltas, members)
                     self._has_staged = True
+                    for member in members.values():
+                        member.superseded.clear()
                     return {index: self._planned(plans[index], *staged[index]) for index in members}
             except OmnigraphError:
                 return {}

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.expressions.arguments import Arguments, is_known
 from omnigraph.expressions.interpreter import Interpreter, satisfying
 from omnigraph.expressions.predicates import Predicate
-from omnigraph.language.catalog import NodeType
 from omnigraph.language.query.plan import Expression, PropertyRef
 from omnigraph.tables import Table
 from omnigraph.tables.layout import KEY_COLUMNS
@@ -72,9 +71,9 @@ class Matcher:
         return self._satisfying(rows, predicate.apart_from(name).conditions)
 
     def _key(self, key: str) -> tuple[str, ...]:
-        """The property that alone is the key of a node, if there is one."""
+        """The property that alone is the key, if there is one."""
         entity = self.view.entity(key)
-        return entity.key if isinstance(entity, NodeType) and len(entity.key) == 1 else ()
+        return entity.key if len(entity.key) == 1 and entity.key[0] in entity.properties else ()
 
     def _lookup(self, key: str, name: str, values: Sequence[object]) -> tuple[str, list[str]]:
         if name in KEY_COLUMNS:

@@ -36,9 +36,8 @@ def run_mutation(
             case InsertNode() | InsertEdge():
                 _insert(transaction, statement, matcher)
             case InsertMatches(insert, rows):
-                transaction.relies_on(rows.reads)
                 # All rows are matched before the first insert: an insert does not match what it inserts.
-                for row in reading(transaction.preview(), rows, matcher.arguments):
+                for row in reading(transaction.preview(rows.reads), rows, matcher.arguments):
                     _insert(transaction, insert, matcher, row)
             case UpdateNodes(name, values, where):
                 _update(transaction, catalog.nodes[name], values, where, matcher)
@@ -59,11 +58,11 @@ def _insert(
     values = {name: matcher.value(expression, matched) for name, expression in insert.values}
     if isinstance(insert, InsertEdge):
         ends = matcher.value(insert.source, matched), matcher.value(insert.target, matched)
-        transaction.insert_edge(insert.type_name, *ends, values)
-    elif transaction.view.catalog.nodes[insert.type_name].key:
-        transaction.upsert(insert.type_name, values)
-    else:
+        transaction.insert_edge(insert.type_name, *ends, values, strict=insert.strict)
+    elif insert.strict:
         transaction.insert(insert.type_name, values)
+    else:
+        transaction.upsert(insert.type_name, values)
 
 
 def _update(

@@ -36,7 +36,7 @@ class Pending:
     unembedded: dict[str, set[str]] = field(default_factory=dict)
     """By vector property: ids of rows whose text was written without a vector."""
     changed_strictly: bool = False
-    affected: dict[str, int] = field(default_factory=lambda: {"inserted": 0, "updated": 0, "deleted": 0})
+    affected: dict[str, int] = field(default_factory=lambda: {"inserted": 0, "updated": 0, "deleted": 0, "replaced": 0})
 
     def insert(self, row: Row, *, fresh: bool, strict: bool) -> None:
         """Add a row. If `strict`, the caller has checked that the transaction has no row with this id."""
@@ -45,9 +45,9 @@ class Pending:
             self.fresh.add(id)
         elif strict and id not in self.committed:
             self.strict.add(id)
+        self.affected["replaced" if id in self.rows else "inserted"] += 1
         self.rows[id] = row
         self.removed.discard(id)
-        self.affected["inserted"] += 1
         for vector in self.entity.embedded:
             self._note_unembedded(vector.name, id, row[vector.name] is None)
 
@@ -102,8 +102,13 @@ class Pending:
         """The ids whose committed row is not visible in this transaction."""
         return self.removed | self.rows.keys()
 
-    def counts(self) -> TypeCounts:
-        return TypeCounts(**self.affected)
+    def counts(self, superseded: Collection[str]) -> TypeCounts:
+        """`superseded`: the ids whose row on the branch is replaced or removed. An upsert does not know that before."""
+        replaced = sum(id in superseded for id in self.uncertain(self.rows))
+        affected = self.affected
+        return TypeCounts(
+            affected["inserted"] - replaced, affected["updated"], affected["deleted"], affected["replaced"] + replaced
+        )
 
     def delta(self, schema: pa.Schema) -> Delta:
         is_edge = isinstance(self.entity, EdgeType)

@@ -18,10 +18,16 @@ MAX_ATTEMPTS = 256
 INITIAL_BACKOFF_S = 0.002
 MAX_BACKOFF_S = 0.1
 
-Outcome = Commit | OmnigraphError
 
-Rebase = Callable[[PublishPlan, Snapshot], PublishPlan]
-"""Check a plan against a newer snapshot and add its rows to it; raise a Conflict or InputError if it no longer fits."""
+class Unchanged(NamedTuple):
+    """The outcome of a plan that has nothing left to change on the newest head: there is no commit."""
+
+
+Outcome = Commit | OmnigraphError | Unchanged
+
+Rebase = Callable[[PublishPlan, Snapshot], PublishPlan | None]
+"""Check a plan against a newer snapshot and add its rows to it; None if nothing is left to change. Raises a Conflict or InputError
+if it no longer fits."""
 
 StageTogether = Callable[[Snapshot, Mapping[int, PublishPlan]], Mapping[int, PublishPlan]]
 """Stage several plans on a snapshot together, each on top of the one before it, in the order of the result. A plan that is left
@@ -42,15 +48,16 @@ class Submission(NamedTuple):
     is_small: bool = False
     is_new: bool = False
 
-    def placed(self, attempt: Attempt) -> Submission:
-        """The submission with its plan staged on the attempt's snapshot."""
+    def placed(self, attempt: Attempt) -> Submission | None:
+        """The submission with its plan staged on the attempt's snapshot; None if nothing is left to change."""
+        plan: PublishPlan | None
         if attempt.carries(self.plan) and self.staged:
             plan = self.plan
         elif self.rebase is None:
             raise attempt.lost(self.plan)
         else:
             plan = self.rebase(self.plan, attempt.snapshot)
-        return self._replace(plan=plan.on(attempt.snapshot), staged=True)
+        return None if plan is None else self._replace(plan=plan.on(attempt.snapshot), staged=True)
 
 
 def publish(history: History, plan: PublishPlan, rebase: Rebase | None = None) -> Commit:
@@ -58,6 +65,7 @@ def publish(history: History, plan: PublishPlan, rebase: Rebase | None = None) -
     (outcome,) = publish_group(history, [Submission(plan, rebase)])
     if isinstance(outcome, OmnigraphError):
         raise outcome
+    assert isinstance(outcome, Commit), "only statements can have nothing left to change"
     return outcome
 
 
@@ -156,15 +164,18 @@ def _put_on(attempt: Attempt, group: list[Submission], stage_together: StageToge
             if submission.plan.once is not None and (commit := attempt.repeated(submission.plan)) is not None:
                 outcomes[index] = commit
                 continue
-            if index in together:
-                plan = together[index]
+            added = together.get(index)
+            if added is not None:
+                pass
             elif submission.is_small and submission.rebase is not None:
                 attempt.moved(submission.plan)
-                plan = submission.rebase(submission.plan, attempt.snapshot)
+                added = submission.rebase(submission.plan, attempt.snapshot)
+            elif (placed := submission.placed(attempt)) is not None:
+                group[index], added = placed, placed.plan
+            if added is None:
+                outcomes[index] = Unchanged()
             else:
-                group[index] = submission.placed(attempt)
-                plan = group[index].plan
-            attempt.add(plan)
+                attempt.add(added)
         except OmnigraphError as error:
             outcomes[index] = error
     return outcomes

@@ -18,11 +18,13 @@ class TypeCounts:
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
+    replaced: int = 0
+    """By an upsert, or by an `insert` of a type with a key in a mutation: the entity existed, and has only the new values now."""
 
     @property
     def total(self) -> int:
-        """Inserted, updated and deleted together."""
-        return self.inserted + self.updated + self.deleted
+        """Inserted, replaced, updated and deleted together."""
+        return self.inserted + self.replaced + self.updated + self.deleted
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,24 @@ class Receipt:
 
     @property
     def affected_nodes(self) -> int:
-        """Nodes inserted, updated or deleted."""
+        """Nodes inserted, replaced, updated or deleted."""
         return sum(counts.total for key, counts in self.types.items() if key.startswith("node:"))
 
     @property
     def affected_edges(self) -> int:
-        """Edges inserted, updated or deleted, including those deleted with their nodes."""
+        """Edges inserted, replaced, updated or deleted, including those deleted with their nodes."""
         return sum(counts.total for key, counts in self.types.items() if key.startswith("edge:"))
+
+    @property
+    def total(self) -> TypeCounts:
+        """The counts of all types together."""
+        counts = self.types.values()
+        return TypeCounts(
+            sum(count.inserted for count in counts),
+            sum(count.updated for count in counts),
+            sum(count.deleted for count in counts),
+            sum(count.replaced for count in counts),
+        )
 
     def __repr__(self) -> str:
         what = f"{self.affected_nodes} nodes and {self.affected_edges} edges on {self.branch}"

@@ -1,11 +1,19 @@
-"""A transaction: statements against one pinned snapshot, seeing their own effects, published once or not at all."""
+"""A transaction: statements against one pinned snapshot, seeing their own effects, published once or not at all.
+
+A transaction that has read the branch is a function of the state it is published on. It remembers its statements and what each
+returned to its caller. If a table that they read has changed by then, they are run again on the newest state: the write is as if
+it had begun after the one that came first. Only if a statement would now return something else, so that the caller might have
+decided differently, does it end with ExpectedVersionMismatch.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from omnigraph.cached import cached_property
 from omnigraph.errors import (
@@ -17,23 +25,48 @@ from omnigraph.errors import (
     RecordError,
     UsageError,
 )
-from omnigraph.history import SCHEMA, Commit, Entry, WriteKey, check_attribution
+from omnigraph.history import SCHEMA, Commit, CommitKind, Entry, WriteKey, check_attribution
 from omnigraph.language.catalog import EdgeType, EntityType, NodeType
 from omnigraph.language.projection import kind_of
 from omnigraph.language.query.plan import Expression
-from omnigraph.records import edge_row, node_row, property_value
+from omnigraph.records.rows import edge_row, node_row, property_value
 from omnigraph.views import Repository, View
 from omnigraph.write.constraints import superseded_addresses
 from omnigraph.write.delta import Delta
 from omnigraph.write.group import GroupCommitter
+from omnigraph.write.inlining import bounds
 from omnigraph.write.matching import Matcher, Row
 from omnigraph.write.pending import Pending
-from omnigraph.write.proposal import Proposal, propose
+from omnigraph.write.proposal import Proposal, Rerun, propose
 from omnigraph.write.receipt import Receipt
 from omnigraph.write.staging import stage_versions, write_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Result = TypeVar("Result")
+
+
+class _Added(NamedTuple):
+    """A row that was inserted. It depends on no row of the branch."""
+
+    entity: EntityType
+    row: Row
+    fresh: bool
+    strict: bool
+
+
+class _Statement(NamedTuple):
+    """A statement that has read the branch."""
+
+    run: Callable[[WriteTransaction], Any]
+    compare: Callable[[Any], object] | None
+    digest: bytes | None
+    """Of what the caller learned; None if it learned nothing."""
+    table_key: str
+    entity_id: str | None
+    ids: tuple[str, ...]
+    """The ids that were generated for its rows: they are the same when it runs again."""
 
 
 class WriteTransaction:
@@ -56,6 +89,7 @@ class WriteTransaction:
         message: str | None = None,
         if_commit: str | None = None,
         at: tuple[Entry, View] | None = None,
+        kind: CommitKind = "mutation",
     ) -> None:
         check_attribution(actor, message)
         self.repository = repository
@@ -64,13 +98,22 @@ class WriteTransaction:
         self.actor = actor
         self.message = message
         self.if_commit = if_commit
+        self.kind = kind
         assumed = None if at is not None else repository.assumed_head(branch)
         self._is_confirmed = assumed is None
         self.entry, self.view = at or assumed or repository.head(branch)
         self.catalog = self.view.catalog
         self._pending: dict[str, Pending] = {}
-        self._relied_on: set[str] = set()
+        self._statements: list[_Added | _Statement] = []
+        self._reads: set[str] = set()
+        """The tables that its statements have read."""
+        self._runs_statement = False
+        self._reused_ids: list[str] = []
         self._finished = False
+        self._published = self
+        """This transaction, or the last rerun of it."""
+        self._new_ids: list[str] = []
+        """Of the statement that is running."""
         self._receipt: Receipt | None = None
 
     @cached_property
@@ -122,15 +165,23 @@ class WriteTransaction:
 
     def update(self, type_name: str, id: str, values: Mapping[str, object] | None = None, /, **more: object) -> bool:
         """Set properties of one node; False if there is no such node."""
+        update = partial(WriteTransaction._update, type_name=type_name, id=id, values={**(values or {}), **more})
+        return self.run(update, self._entity(type_name, NodeType).table_key, id)
+
+    def _update(self, type_name: str, id: str, values: Mapping[str, object]) -> bool:
         node = self._entity(type_name, NodeType)
         row, is_pending = self._find(node, id)
         if row is None:
             return False
-        self.apply_update(node, row, {**(values or {}), **more}, is_pending=is_pending)
+        self.apply_update(node, row, values, is_pending=is_pending)
         return True
 
     def delete(self, type_name: str, id: str) -> bool:
         """Delete one node with its edges, or one edge; False if there is none."""
+        delete = partial(WriteTransaction._delete, type_name=type_name, id=id)
+        return self.run(delete, self._entity(type_name, NodeType, EdgeType).table_key, id)
+
+    def _delete(self, type_name: str, id: str) -> bool:
         entity = self._entity(type_name, NodeType, EdgeType)
         row, is_pending = self._find(entity, id)
         if row is None:
@@ -140,8 +191,75 @@ class WriteTransaction:
 
     def get(self, type_name: str, id: str) -> Row | None:
         """One entity as this transaction sees it."""
+        get = partial(WriteTransaction._get, type_name=type_name, id=id)
+        return self.run(get, self._entity(type_name, NodeType, EdgeType).table_key, id)
+
+    def _get(self, type_name: str, id: str) -> Row | None:
         row, _ = self._find(self._entity(type_name, NodeType, EdgeType), id)
         return None if row is None else dict(row)
+
+    # ------------------------------------------------------------ statements that can be run again
+
+    def run(
+        self,
+        statement: Callable[[WriteTransaction], Result],
+        table_key: str = "",
+        entity_id: str | None = None,
+        *,
+        compare: Callable[[Result], object] | None = None,
+    ) -> Result:
+        """Run a statement that reads the branch, and remember it with what its caller learns: the result, or what `compare` makes
+        of it."""
+        result, digest = self._run(statement, compare)
+        ids = tuple(self._new_ids)
+        self._statements.append(_Statement(statement, compare, digest, table_key, entity_id, ids))
+        return result
+
+    def _run(
+        self, statement: Callable[[WriteTransaction], Result], compare: Callable[[Result], object] | None
+    ) -> tuple[Result, bytes | None]:
+        first = len(self._statements)
+        self._runs_statement, self._new_ids = True, []
+        try:
+            result = statement(self)
+        finally:
+            self._runs_statement = False
+            del self._statements[first:]
+        learned = result if compare is None else compare(result)
+        return result, None if learned is None else hashlib.sha256(repr(learned).encode()).digest()
+
+    def rerun(self, view: View) -> WriteTransaction:
+        """The same statements on a newer state. ExpectedVersionMismatch if one of them would return something else, or if rows
+        were inserted under another schema."""
+        again = WriteTransaction(
+            self.repository, self.committer, self.branch, actor=self.actor, message=self.message, at=(self.entry, view)
+        )
+        again.now = self.now
+        for statement in self._statements:
+            if isinstance(statement, _Added):
+                if again.catalog.tables.get(statement.entity.table_key) != statement.entity:
+                    raise self._overtaken(SCHEMA, view)
+                again.add(statement.entity, statement.row, fresh=statement.fresh, strict=statement.strict)
+                continue
+            again._reused_ids = [*reversed(statement.ids)]
+            if again._run(statement.run, statement.compare)[1] != statement.digest:
+                raise self._overtaken(statement.table_key, view, statement.entity_id)
+        return again
+
+    def _overtaken(self, key: str, view: View, entity_id: str | None = None) -> ExpectedVersionMismatch:
+        before, now = self.view.snapshot, view.snapshot
+        if key == SCHEMA or not key:
+            return ExpectedVersionMismatch(key or "branch", before.commit.ref.seq, now.commit.ref.seq)
+        versions = (state.generation if state else 0 for state in (before.table(key), now.table(key)))
+        return ExpectedVersionMismatch(key, *versions, entity_id=entity_id)
+
+    def new_id(self) -> str:
+        """An id for a new row."""
+        if not self._runs_statement:
+            return self.repository.history.new_id()
+        id = self._reused_ids.pop() if self._reused_ids else self.repository.history.new_id()
+        self._new_ids.append(id)
+        return id
 
     # ------------------------------------------------------------ pieces that mutations share
 
@@ -174,7 +292,7 @@ class WriteTransaction:
 
     def apply_delete(self, entity: EntityType, committed: list[Row], own: list[Row]) -> None:
         """Delete rows of the branch and rows of this transaction; a node is deleted with its edges."""
-        self.confirm()
+        self.reads(entity.table_key)
         pending = self.pending(entity)
         beneath = self._beneath(entity, [row["id"] for row in own])
         for row in own:
@@ -204,6 +322,7 @@ class WriteTransaction:
         """Delete every edge at these nodes, committed and pending."""
         gone = set(ids)
         for edge in self.view.catalog.edges_of(node.name) if ids else ():
+            self.reads(edge.table_key)
             ends = [end for end, type in (("src", edge.source), ("dst", edge.target)) if type == node.name]
             pending = self._pending.get(edge.table_key) or Pending(edge)
             own = [row for row in pending.rows.values() if any(row[end] in gone for end in ends)]
@@ -220,8 +339,8 @@ class WriteTransaction:
         self, type_name: str, source: object, target: object, values: Mapping[str, object], *, strict: bool = True
     ) -> str:
         edge: EdgeType = self._entity(type_name, EdgeType)
-        row = edge_row(self.catalog, edge, source, target, values, self.repository.history.new_id)
-        return self._add(edge, row, fresh="id" not in values, strict=strict)
+        row = edge_row(self.catalog, edge, source, target, values, self.new_id)
+        return self.add(edge, row, fresh="id" not in values and not edge.key, strict=strict)
 
     def _insert(self, type_name: str, values: Mapping[str, object], *, strict: bool) -> str:
         try:
@@ -238,19 +357,21 @@ class WriteTransaction:
             values = {name: value for name, value in data.items() if name not in (word, "to")}
             return self.insert_edge(type_name, data.get(word), data.get("to"), values, strict=strict)
         node: NodeType = self._entity(type_name, NodeType)
-        row = node_row(node, data, self.repository.history.new_id)
-        return self._add(node, row, fresh="id" not in data and not node.key, strict=strict)
+        row = node_row(node, data, self.new_id)
+        return self.add(node, row, fresh="id" not in data and not node.key, strict=strict)
 
-    def _add(self, entity: EntityType, row: Row, *, fresh: bool, strict: bool) -> str:
+    def add(self, entity: EntityType, row: Row, *, fresh: bool, strict: bool) -> str:
+        """Add a typed row. `fresh`: its id is new; `strict`: its id must be free."""
         pending = self.pending(entity)
-        if strict and row["id"] in pending.rows:
+        if (fresh or strict) and row["id"] in pending.rows:
             hint = "this transaction has written it before; use an upsert"
             raise KeyConflict(entity.name, row["id"], entity_kind=kind_of(entity), hint=hint)
         pending.insert(row, fresh=fresh, strict=strict)
+        self._statements.append(_Added(entity, row, fresh, strict))
         return str(row["id"])
 
     def _find(self, entity: EntityType, id: str) -> tuple[Row | None, bool]:
-        self.confirm()
+        self.reads(entity.table_key)
         pending = self.pending(entity)
         if id in pending.rows:
             return pending.rows[id], True
@@ -273,22 +394,25 @@ class WriteTransaction:
             )
         return entity
 
-    def relies_on(self, tables: Iterable[str]) -> None:
-        """Declare that the write depends on all rows of these tables: it is valid only as long as they do not change."""
-        self._relied_on.update(tables)
+    def reads(self, *tables: str) -> None:
+        """Note that a statement depends on rows of these tables. The first read makes sure of the pinned head."""
+        assert self._runs_statement, "only a statement that can be run again may read the branch"
+        self._reads.update(tables)
+        self.confirm()
 
     def matcher(self, parameters: Mapping[str, object]) -> Matcher:
         return Matcher(self.view, parameters, self.now)
 
     def matches(self, entity: EntityType, where: Expression, matcher: Matcher) -> tuple[list[Row], list[Row]]:
-        self.confirm()
+        self.reads(entity.table_key)
         return matcher.matches(entity.table_key, where, self.pending(entity))
 
     # ------------------------------------------------------------ reading and publishing
 
-    def preview(self) -> View:
-        """The graph as this transaction sees it: its changes are in states of tables that no commit names."""
-        self.confirm()
+    def preview(self, tables: Iterable[str]) -> View:
+        """The graph as this transaction sees it, for a read of these tables: its changes are in states of tables that no commit
+        names."""
+        self.reads(*tables)
         deltas = self.deltas(self.view.schema)
         if not deltas:
             return self.view
@@ -307,6 +431,15 @@ class WriteTransaction:
         deltas = {key: pending.delta(schema_of(key)) for key, pending in self._pending.items()}
         return {key: delta for key, delta in deltas.items() if not delta.is_empty}
 
+    @property
+    def is_small(self) -> bool:
+        """Whether all its rows would be inline."""
+        return not bounds().too_large(self._own_deltas(), self.view)
+
+    def removed_counts(self) -> dict[str, int]:
+        """How many rows of the branch it removes, by table."""
+        return {key: len(pending.removed) for key, pending in self._pending.items() if pending.removed}
+
     def commit(self, once: WriteKey | None = None, *, keeps_nothing: bool = True) -> Receipt:
         """Check everything, stage and publish. Called once; a transaction that changed nothing publishes nothing.
 
@@ -321,27 +454,41 @@ class WriteTransaction:
             if commit is not None:
                 return self._repeated(commit)
             self.check_precondition()
-        deltas = self.deltas(self.view.schema)
-        commit = None
-        if deltas or (once is not None and keeps_nothing):
+        deltas = self._own_deltas()
+        commit, commits_empty = None, once is not None and keeps_nothing
+        superseded: Mapping[int, Collection[str]] = {}
+        if deltas or commits_empty:
             try:
-                proposal = self._proposed(deltas, once)
+                proposal = self._proposed(deltas, once, commits_empty)
             except OmnigraphError:
                 if not self.confirm():
                     raise
-                proposal = self._proposed(deltas, once)
+                proposal = self._proposed(deltas, once, commits_empty)
             try:
                 commit = self.committer.publish(proposal)
             except (ExpectedVersionMismatch, PreconditionFailed, BranchReplaced):
                 proposal.check()  # A write that is wrong in itself would be refused again: that error is more useful.
                 raise
-            if commit.id != proposal.plan.commit_id:
+            if commit is not None and commit.id != proposal.plan.commit_id:
                 return self._repeated(commit)
-        types = {key: pending.counts() for key, pending in self._pending.items()}
+            superseded = proposal.superseded
+        types = {
+            key: pending.counts(superseded.get(pending.entity.id, ()))
+            for key, pending in self._published._pending.items()
+        }
         self._receipt = Receipt(self.branch, commit, types, self.actor)
         return self._receipt
 
-    def _proposed(self, deltas: Mapping[str, Delta], once: WriteKey | None) -> Proposal:
+    def _own_deltas(self) -> dict[str, Delta]:
+        """What it changes. Changes of rows that were read are made again on a newer state, by running the statements again."""
+        deltas = self.deltas(self.view.schema)
+        return {key: replace(delta, mode="rerun") if delta.mode == "strict" else delta for key, delta in deltas.items()}
+
+    def _rerun_deltas(self, view: View) -> dict[str, Delta]:
+        self._published = self.rerun(view)
+        return self._published._own_deltas()
+
+    def _proposed(self, deltas: Mapping[str, Delta], once: WriteKey | None, commits_empty: bool) -> Proposal:
         return propose(
             self.view,
             self.entry,
@@ -350,7 +497,8 @@ class WriteTransaction:
             message=self.message,
             if_commit=self.if_commit,
             once=once,
-            relied_on=frozenset(self._relied_on),
+            rerun=Rerun(self._rerun_deltas, frozenset(self._reads), commits_empty) if self._reads else None,
+            kind=self.kind,
         )
 
     def _repeated(self, commit: Commit) -> Receipt:

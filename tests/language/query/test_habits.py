@@ -37,12 +37,13 @@ HABITS = [
     (around('toLower($x.email) = "a"'), "write lower(text)"),
     (around('substr($x.email, 1, 2) = "a"'), "write substring(text, start, count)"),
     ("query q() { CREATE (p:Person {email: 'a'}) }", 'write insert Person { email: "a" }'),
-    ("query q() { CREATE (p) }", "write insert Type { property: value }"),
+    ("query q() { CREATE (p) }", "write create Type { property: value }"),
     (around("$x KNOWS $y"), "an edge is written by its name, with a small first letter: $x knows $y"),
     (around("$x -> $y"), "an edge is written by its name, with a small first letter: $x knows $y"),
     ("query q() { match { x: Person } return { 1 } }", "a variable starts with $: $x: Person"),
     ("query q() { match { $x: Person } return { distinct $x.email } }", "write return distinct { … }"),
     (around("if($x.age > 3, 1, 2) = 1"), "write case when condition then a else b end"),
+    ("query q() { match { $x: Person return { $x.email } }", "close match { … } before return"),
     ("-- all\nquery q() { match { $x: Person } return { 1 } }", "a comment starts with //"),
 ]  # fmt: skip
 

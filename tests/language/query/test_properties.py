@@ -6,6 +6,7 @@ import json
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -129,6 +130,7 @@ assignments = st.builds(syntax.Assignment, any_names, values(), st.just(AT))
 def _clauses(inner: SearchStrategy[syntax.Expr]) -> SearchStrategy[syntax.Clause]:
     at = st.just(AT)
     hops = st.builds(syntax.Hops, st.integers(0, 9), st.one_of(st.none(), st.integers(0, 9)), at)
+    per_hop = st.builds(syntax.EachHop, st.none() | variables, st.none() | variables, inner, at)
     return st.one_of(
         st.builds(syntax.BindingClause, variables, type_names, st.lists(assignments, max_size=2).map(tuple), at, at),
         st.builds(
@@ -143,6 +145,9 @@ def _clauses(inner: SearchStrategy[syntax.Expr]) -> SearchStrategy[syntax.Clause
             at,
             at,
             at,
+        ),
+        st.builds(
+            syntax.TraversalClause, variables, names, variables, st.booleans(), variables, hops, at, at, at, at, per_hop
         ),
         st.builds(syntax.FilterClause, inner, at),
         st.builds(
@@ -166,6 +171,20 @@ def _clauses(inner: SearchStrategy[syntax.Expr]) -> SearchStrategy[syntax.Clause
                 at,
                 at,
                 at,
+            )
+            | st.builds(
+                syntax.TraversalClause,
+                variables,
+                names,
+                variables,
+                st.booleans(),
+                variables,
+                hops,
+                at,
+                at,
+                at,
+                at,
+                per_hop,
             ),
             st.one_of(st.none(), st.sampled_from(["weight", "x_1"])),
             at,
@@ -195,17 +214,27 @@ parts = st.builds(
     amounts,
 )
 others = st.lists(parts.map(lambda part: replace(part, order=(), limit=None, offset=None)), max_size=1).map(tuple)
-reads = st.builds(
+_unions = st.builds(
     lambda part, others, keeps_all: replace(part, others=others, keeps_all=bool(others) and keeps_all),
     parts,
     others,
     st.booleans(),
+)
+reads = (
+    st.builds(
+        lambda read, before, goes_on: replace(read, before=before, clauses=read.clauses if goes_on else ()),
+        _unions,
+        _unions,
+        st.booleans(),
+    )
+    | _unions
 )
 
 _assigned = st.lists(assignments, max_size=3).map(tuple)
 statements = st.one_of(
     st.builds(
         syntax.InsertStatement,
+        st.sampled_from(get_args(syntax.InsertVerb)),
         type_names,
         _assigned,
         st.lists(_clauses(expressions), max_size=2).map(tuple),
@@ -293,6 +322,7 @@ TOKENS = [
     "30 days",
     "any",
     "having",
+    "with",
     "optional",
     "union",
     "shortest",
@@ -300,6 +330,9 @@ TOKENS = [
     "from",
     "to",
     "along",
+    "via",
+    "after",
+    "where",
     "unnest",
     "collect",
     "median",

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.errors import RecordError, UsageError, ValueViolation
-from omnigraph.language.identity import node_id, referenced_id
+from omnigraph.language.identity import derived_id, referenced_id
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.values.canonical import canonical_text
 from omnigraph.values.types import PropertyType, Scalar
@@ -86,34 +86,34 @@ node Loose { p: String }
 
 def test_a_key_of_one_property_is_its_text() -> None:
     person = compile_schema(SCHEMA).nodes["Person"]
-    assert node_id(person, {"email": "a@x.io", "age": 3}) == "a@x.io"
-    assert node_id(person, {"email": '["a"]'}) == '["a"]'
+    assert derived_id(person, {"email": "a@x.io", "age": 3}) == "a@x.io"
+    assert derived_id(person, {"email": '["a"]'}) == '["a"]'
 
 
 def test_a_key_of_several_is_a_compact_json_array_in_the_order_of_the_schema() -> None:
     city = compile_schema(SCHEMA).nodes["City"]
     assert city.key == ("name", "country")
-    assert node_id(city, {"name": 'Pa"ris', "country": "Fränce"}) == '["Pa\\"ris","Fränce"]'
+    assert derived_id(city, {"name": 'Pa"ris', "country": "Fränce"}) == '["Pa\\"ris","Fränce"]'
     reading = compile_schema(SCHEMA).nodes["Reading"]
-    assert node_id(reading, {"value": 0.5, "at": datetime(1970, 1, 1)}) == '["0","0.5"]'
+    assert derived_id(reading, {"value": 0.5, "at": datetime(1970, 1, 1)}) == '["0","0.5"]'
 
 
 def test_renaming_a_member_changes_no_id() -> None:
     before = compile_schema(SCHEMA)
-    old = node_id(before.nodes["City"], {"name": "Rome", "country": "IT"})
+    old = derived_id(before.nodes["City"], {"name": "Rome", "country": "IT"})
     for name, renamed in (("name", "zz_name"), ("country", "aa_country")):
         text = SCHEMA.replace(f"{name}: String", f'{renamed}: String @rename_from("{name}")')
         key = ", ".join(renamed if member == name else member for member in ("name", "country"))
         after = compile_schema(text.replace("@key(name, country)", f"@key({key})"), previous=before)
         values = {"name": "Rome", "country": "IT", "zz_name": "Rome", "aa_country": "IT"}
-        assert node_id(after.nodes["City"], values) == old
+        assert derived_id(after.nodes["City"], values) == old
 
 
 def test_an_id_is_never_empty() -> None:
     catalog = compile_schema(SCHEMA)
     with pytest.raises(ValueViolation, match=r"key property Person\.email is empty"):
-        node_id(catalog.nodes["Person"], {"email": ""})
-    assert node_id(catalog.nodes["City"], {"name": "", "country": ""}) == '["",""]'
+        derived_id(catalog.nodes["Person"], {"email": ""})
+    assert derived_id(catalog.nodes["City"], {"name": "", "country": ""}) == '["",""]'
 
 
 REFERENCES: list[tuple[str, object, object]] = [
@@ -139,7 +139,7 @@ def test_a_reference_may_hold_iso_text_where_the_key_has_dates(members: str, ref
 
 def test_a_missing_member_is_refused() -> None:
     with pytest.raises(ValueViolation, match=r"key property City\.country is missing"):
-        node_id(compile_schema(SCHEMA).nodes["City"], {"name": "Rome", "country": None})
+        derived_id(compile_schema(SCHEMA).nodes["City"], {"name": "Rome", "country": None})
 
 
 @pytest.mark.parametrize(
@@ -149,9 +149,9 @@ def test_a_missing_member_is_refused() -> None:
 def test_a_value_of_another_type_is_refused(scalar: Scalar, value: object) -> None:
     person = compile_schema(f"node P {{ k: {scalar.value} @key }}").nodes["P"]
     with pytest.raises(RecordError, match=r"key property P\.k"):
-        node_id(person, {"k": value})
+        derived_id(person, {"k": value})
 
 
 def test_a_type_without_key_has_no_derived_id() -> None:
     with pytest.raises(UsageError):
-        node_id(compile_schema(SCHEMA).nodes["Loose"], {"p": "x"})
+        derived_id(compile_schema(SCHEMA).nodes["Loose"], {"p": "x"})

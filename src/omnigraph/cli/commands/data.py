@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -9,11 +10,13 @@ import click
 
 from omnigraph.cli.options import (
     branch_option,
+    choose_option,
     command,
     conf_option,
     engine_option,
     load_engine,
     load_engine_option,
+    missing_option,
     named_values,
     once_options,
     revision_options,
@@ -92,6 +95,7 @@ def _register_load(cli: click.Group) -> None:
     @load_engine_option
     @conf_option
     @click.option("--rejects", metavar="FILE", help="Write rejected records to this new file and load the rest.")
+    @missing_option
     @click.option(
         "--dry-run",
         is_flag=True,
@@ -126,6 +130,7 @@ def _register_load(cli: click.Group) -> None:
         engine: str | None,
         conf: tuple[str, ...],
         rejects: str | None,
+        missing: str,
         dry_run: bool,
         explain: bool,
         message: str | None,
@@ -142,16 +147,18 @@ def _register_load(cli: click.Group) -> None:
         omnigraph load ./ports --data Port.csv --mode append --map LOCODE=code --map 'Port Name=name'
         omnigraph load ./people --data day.jsonl --mode append --once people-2026-11-15
         omnigraph load ./people --data people.csv --mode append --dry-run
+        omnigraph load ./people --data ./people --mode append --missing skip --rejects rejects.jsonl
         omnigraph load ./people --data s3://lake/people.jsonl --mode append --explain
         omnigraph load ./people --data jdbc:postgresql://db/crm --format jdbc --reader-option dbtable=people \\
           --type Person --mode merge --conf spark.jars=postgresql.jar
 
         \b
         JSON: {uri, branch, base_branch?, branch_created, mode, nodes: [{name, entities_loaded, inserted, updated,
-               unchanged, deleted}], edges: [...], total_entities, inserted, updated, unchanged, deleted,
-               rejected?, actor_id?, commit?, repeated?, engine?, seconds?, stages?: [{stage, tasks, rows, seconds,
-               rejected, shuffled_bytes, spilled_bytes, failed_tasks}], dry_run?, refusals?: [{code, message, count,
-               type_name?, property?, places, can_be_set_aside}]}
+               unchanged, deleted, stubs?}], edges: [{..., skipped?}], total_entities, inserted, updated, unchanged,
+               deleted, rejected?, missing?: [{edge, end, node, edges, nodes, examples}], actor_id?, commit?,
+               repeated?, engine?, seconds?, stages?: [{stage, tasks, rows, seconds, rejected, shuffled_bytes,
+               spilled_bytes, failed_tasks}], dry_run?, refusals?: [{code, message, count, type_name?, property?,
+               places, can_be_set_aside}]}
         JSON with --explain: {engine, reason, input_bytes, max_in_process_bytes, files, parallelism?, tasks?, task_bytes?}
         """
         from pathlib import Path
@@ -203,6 +210,7 @@ def _register_load(cli: click.Group) -> None:
                 time_format=time_format,
                 map=map,
                 rejects=rejects,
+                missing=missing,  # type: ignore[arg-type]  # click checked the choice
                 actor=settings.actor_for(graph),
                 message=message,
                 once=once,
@@ -223,6 +231,8 @@ def _register_import(cli: click.Group) -> None:
     @click.option(
         "--key", multiple=True, metavar="TYPE.COLUMN", help="A known key, or COLUMN for all types; may repeat."
     )
+    @click.option("--null", multiple=True, metavar="TEXT", help="Text that means null in every column; may repeat.")
+    @choose_option
     @click.option(
         "--sample", default=100_000, show_default=True, metavar="ROWS", help="Rows of each table to look at; 0 for all."
     )
@@ -233,6 +243,7 @@ def _register_import(cli: click.Group) -> None:
     )
     @load_engine_option
     @click.option("--rejects", metavar="FILE", help="Write rejected records to this new file and load the rest.")
+    @missing_option
     @click.option("--message", metavar="TEXT", help="Recorded in the commit.")
     def import_(
         settings: Settings,
@@ -240,10 +251,13 @@ def _register_import(cli: click.Group) -> None:
         source: str,
         uri: str,
         key: tuple[str, ...],
+        null: tuple[str, ...],
+        choose: tuple[str, ...],
         sample: int,
         dry_run: bool,
         engine: str | None,
         rejects: str | None,
+        missing: str,
         message: str | None,
     ) -> None:
         """Create a graph from a folder or file: infer a schema, create the graph, load everything as one commit.
@@ -255,6 +269,7 @@ def _register_import(cli: click.Group) -> None:
         omnigraph import ./shipping ./ports
         omnigraph import shop.sqlite ./shop --dry-run
         omnigraph import ./shipping ./ports --key Port.locode
+        omnigraph import ./flights ./flights.graph --missing skip
 
         \b
         JSON: {uri, schema_source, map, files, load?: as 'load' prints it}
@@ -268,9 +283,12 @@ def _register_import(cli: click.Group) -> None:
             source,
             settings.uri(uri),
             key=list(key),
+            null=list(null),
+            choose=named_values(choose, "--choose"),
             sample=sample,
             dry_run=dry_run,
             rejects=rejects,
+            missing=missing,  # type: ignore[arg-type]  # click checked the choice
             engine=load_engine(engine, settings.config),
             actor=settings.actor,
             message=message,
@@ -318,9 +336,46 @@ def _loaded_text(address: str, receipt: LoadReceipt, rejects: str | None) -> str
         text = f"nothing was loaded into {branch}: every record was rejected"
     else:
         text = f"nothing to load into {branch}: the input has no entities"
-    if receipt.rejected:
+    lines = (*_duplicate_lines(receipt), *_gap_lines(receipt), *_adjacency_lines(receipt.without_adjacency))
+    text += "".join(f"\n{line}" for line in lines)
+    if receipt.rejected and rejects is not None:
         text += f"\nwrote {counted(receipt.rejected, 'rejected record', 'rejected records')} to {rejects}"
     return text
+
+
+def _gap_lines(receipt: LoadReceipt) -> list[str]:
+    """Edges that name missing nodes, and what was done about them."""
+    lines = [
+        f"{counted(gap.edges, 'edge', 'edges')} of {gap.edge} name{'s' if gap.edges == 1 else ''} "
+        f"{counted(gap.nodes, 'missing', 'different missing')} {gap.node} ({gap.end}): "
+        f"{', '.join(map(repr, gap.examples))}{', ...' if gap.nodes > len(gap.examples) else ''}"
+        for gap in receipt.missing
+    ]
+    would = "would be " if receipt.is_dry_run else ""
+    for key, count in sorted(receipt.skipped.items()):
+        lines.append(f"{would}skipped: {counted(count, 'edge', 'edges')} of {key.removeprefix('edge:')}")
+    for key, count in sorted(receipt.stubs.items()):
+        lines.append(
+            f"{would}created with their key alone: {counted(count, 'node', 'nodes')} of {key.removeprefix('node:')}"
+        )
+    return lines
+
+
+def _duplicate_lines(receipt: LoadReceipt) -> list[str]:
+    """Edges that a merge added although there were equal ones, and how to avoid that."""
+    return [
+        f"{counted(count, 'edge', 'edges')} of {key.removeprefix('edge:')} had an equal in the branch, and came in addition; "
+        "declare what identifies an edge, such as @key(src, dst), and a merge replaces it"
+        for key, count in sorted(receipt.duplicates.items())
+    ]
+
+
+def _adjacency_lines(left_out: Mapping[str, str]) -> list[str]:
+    return [
+        f"the adjacency of {key.partition(':')[2]} was not stored, so queries build it in memory ({reason}); "
+        "`omnigraph optimize` tries again"
+        for key, reason in sorted(left_out.items())
+    ]
 
 
 def _by_type(receipt: LoadReceipt) -> list[str]:
@@ -334,10 +389,16 @@ def _tried_text(address: str, receipt: LoadReceipt, _: str | None) -> str:
     entities = counted(receipt.total_entities, "entity", "entities")
     changes = ", ".join(f"{count} {word}" for word, count in asdict(receipt.total).items() if count)
     accepted = [f"accepted: {entities}" + (f" ({changes})" if changes else ""), *_by_type(receipt)]
+    accepted += [*_duplicate_lines(receipt), *_gap_lines(receipt)]
     into = f"branch {receipt.branch} of {address}"
     if not receipt.refusals:
-        return "\n".join([f"dry run: nothing was written; {into} would take everything", *accepted])
-    rejected = [f"rejected: {counted(sum(refusal.count for refusal in receipt.refusals), 'record', 'records')}"]
+        return "\n".join(
+            [
+                f"dry run: nothing was written; {into} would take {'the rest' if receipt.skipped else 'everything'}",
+                *accepted,
+            ]
+        )
+    rejected = [f"rejected: {counted(receipt.rejected, 'record', 'records')}"]
     for refusal in receipt.refusals:
         where = (
             f" ({', '.join(refusal.places)}{', ...' if refusal.count > len(refusal.places) else ''})"
@@ -350,6 +411,8 @@ def _tried_text(address: str, receipt: LoadReceipt, _: str | None) -> str:
         advice = "correct the data or the schema, or set these records aside with --rejects FILE"
     else:
         advice = "correct the data or the schema; --rejects sets aside only records that are wrong by themselves"
+        if any(refusal.code == "endpoint_missing" for refusal in receipt.refusals):
+            advice += "; --missing skip sets edges aside whose nodes are missing, --missing stub creates these nodes"
     return "\n".join([f"dry run: nothing was written; {into} would refuse this load", *accepted, *rejected, advice])
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from omnigraph.cli.change_text import receipt_text
 from omnigraph.cli.config import Alias
 from omnigraph.cli.options import branch_option, command, engine_option, once_options, revision_options, uri_argument
 from omnigraph.cli.output import FILE_FORMATS, FORMATS, Output, counted, cut_lines
@@ -54,7 +55,7 @@ def _no_source() -> UsageError:
 
 
 def asks(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the flags that name a query; the command gets them as `asked`."""
+    """Adds the flags that name a query; the command gets them as `request`."""
 
     @functools.wraps(function)
     def run(
@@ -87,7 +88,9 @@ def asks(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--params-file", metavar="FILE", help="Parameters, a JSON file."),
         click.option("--params", metavar="JSON", help="""Parameters, for example '{"who": "ada"}'."""),
         click.option("--queries", metavar="DIR", help="Where to look for NAME: a folder of .gq files, or one file."),
-        click.option("-e", "--query-string", "text", metavar="GQ", help="The query itself."),
+        click.option(
+            "-e", "--query-string", "text", metavar="GQ", help="The query itself, or what stands in its braces."
+        ),
         click.option("--query", "query", metavar="FILE", help="A .gq file."),
         click.option("--name", "named", metavar="NAME", help="The same as NAME."),
         click.argument("name", required=False),
@@ -105,7 +108,9 @@ def _source(
     if query is not None:
         return Path(query)
     if text is not None:
-        return text
+        from omnigraph.graph.editing import as_query
+
+        return as_query(text)
     folder = queries or (None if settings.server else settings.config.queries)
     if name is None:
         raise _no_source()
@@ -362,10 +367,8 @@ def _register_mutate(cli: click.Group) -> None:
             text = f"changed {branch} before, as commit {receipt.commit.id}; nothing changed"
             out.done(receipt_json(receipt), text)
             return
-        nodes = counted(receipt.affected_nodes, "node", "nodes")
-        edges = counted(receipt.affected_edges, "edge", "edges")
         outcome = f"; commit {receipt.commit.id}" if receipt.commit else " (nothing changed, no commit)"
-        out.done(receipt_json(receipt), f"changed {branch} via {receipt.query_name}: {nodes}, {edges}{outcome}")
+        out.done(receipt_json(receipt), f"changed {branch} via {receipt.query_name}: {receipt_text(receipt)}{outcome}")
 
 
 def _mutated(graph: Graph | RemoteGraph, settings: Settings, request: QueryRequest, **options: Any) -> Receipt:

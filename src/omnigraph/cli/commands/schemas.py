@@ -6,7 +6,16 @@ from pathlib import Path
 
 import click
 
-from omnigraph.cli.options import branch_option, command, engine_option, revision_options, uri_argument
+from omnigraph.cli.options import (
+    branch_option,
+    choose_option,
+    command,
+    engine_option,
+    missing_option,
+    named_values,
+    revision_options,
+    uri_argument,
+)
 from omnigraph.cli.output import Output, write_new
 from omnigraph.cli.settings import Settings
 
@@ -42,6 +51,9 @@ def register(cli: click.Group) -> None:
     @click.option(
         "--key", multiple=True, metavar="TYPE.COLUMN", help="A known key, or COLUMN for all types; may repeat."
     )
+    @click.option("--null", multiple=True, metavar="TEXT", help="Text that means null in every column; may repeat.")
+    @choose_option
+    @missing_option
     @click.option(
         "--sample", default=100_000, show_default=True, metavar="ROWS", help="Rows of each table to look at; 0 for all."
     )
@@ -54,6 +66,9 @@ def register(cli: click.Group) -> None:
         out: Output,
         files: tuple[str, ...],
         key: tuple[str, ...],
+        null: tuple[str, ...],
+        choose: tuple[str, ...],
+        missing: str,
         sample: int,
         target: str | None,
         map_file: str | None,
@@ -66,6 +81,7 @@ def register(cli: click.Group) -> None:
 
         \b
         omnigraph schema infer ./shipping
+        omnigraph schema infer ./flights --missing skip --choose Flight.plane=property
         omnigraph schema infer ./shipping --key Port.locode --out shipping.pg --map-file shipping.json
 
         \b
@@ -73,7 +89,15 @@ def register(cli: click.Group) -> None:
         """
         from omnigraph.graph import infer_schema
 
-        inferred = infer_schema(list(files), key=list(key), sample=sample)
+        inferred = infer_schema(
+            list(files),
+            key=list(key),
+            null=list(null),
+            choose=named_values(choose, "--choose"),
+            missing=missing,  # type: ignore[arg-type]  # click checked the choice
+            sample=sample,
+            show_progress=not (settings.quiet or settings.as_json),
+        )
         value = {"schema_source": inferred.schema, "map": inferred.map, "files": list(inferred.files)}
         for path, text in ((target, inferred.schema), (map_file, inferred.map_json())):
             if path is not None:

@@ -1,4 +1,4 @@
-"""serve, token new: graphs over HTTP, and tokens for their users."""
+"""serve, studio, token new: graphs over HTTP, the page to look at them, and tokens for their users."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import datetime as dt
 import os
 import sys
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import click
 
 from omnigraph.cli.options import command
 from omnigraph.cli.output import Output
-from omnigraph.cli.settings import Settings
+from omnigraph.cli.settings import ServerTarget, Settings
 from omnigraph.errors import UsageError
 
 _OPTIONS: tuple[Callable[..., Any], ...] = (
@@ -77,6 +78,34 @@ def register(cli: click.Group) -> None:
         """
         raise click.exceptions.Exit(start(**options))
 
+    @command(cli, "studio", served=True)
+    @click.argument("uri", required=False)
+    def studio(settings: Settings, out: Output, uri: str | None) -> None:
+        """Open the studio: a page to look at a graph, its history, its diffs and its merges.
+
+        For a graph in storage it starts a server on a free port of this machine, until Ctrl-C ends it, and opens the browser. With
+        --server it opens the page of that server.
+
+        \b
+        omnigraph studio ./people
+        omnigraph studio s3://bucket/people
+        omnigraph studio --server https://db.example.com
+
+        \b
+        JSON with --server: {url}
+        """
+        target = settings.target(uri)
+        if isinstance(target, ServerTarget):
+            from omnigraph.client.credentials import token_for
+
+            token = token_for(target.url, settings.config.servers)
+            _open_browser(f"{target.url}/" + (f"#token={token}" if token else ""))
+            out.show({"url": f"{target.url}/"}, f"opened {target.url}/")
+            return
+        with serve.make_context("serve", [target.uri, "--bind", "127.0.0.1:0"]) as context:
+            options = {name: value for name, value in context.params.items() if name in signature(start).parameters}
+        raise click.exceptions.Exit(start(**options | {"cluster": None}, opens=_open_browser))
+
     @cli.group()
     def token() -> None:
         """Tokens of a server.
@@ -132,8 +161,9 @@ def start(
     tls_key: str | None,
     metrics_bind: str | None,
     log_format: str,
+    opens: Callable[[str], None] = lambda _url: None,
 ) -> int:
-    """Serve with these options; returns the exit code."""
+    """Serve with these options; returns the exit code. `opens` is called with the address of the page."""
     from omnigraph.extras import load_extra
 
     for package in ("starlette", "uvicorn"):
@@ -178,10 +208,19 @@ def start(
         settings = source.settings(settings)
 
     def announce(address: str) -> None:
+        scheme = "http" if tls_cert is None else "https"
+        page = f"{scheme}://{address}/" + ("" if start_token is None else f"#token={start_token}")
         if start_token is not None:
-            scheme = "http" if tls_cert is None else "https"
-            print(f"open {scheme}://{address}/#token={start_token}", file=sys.stderr, flush=True)
+            print(f"open {page}", file=sys.stderr, flush=True)
+        opens(page)
         # Printed last, so that a program that waits for this line can read the other one too.
         print(f"OMNIGRAPH_LISTEN_ADDR={address}", flush=True)
 
     return run(source, listening, settings, announce)
+
+
+def _open_browser(url: str) -> None:
+    """In the browser of this machine, if it has one; BROWSER names another."""
+    import webbrowser
+
+    webbrowser.open(url)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from omnigraph.cli.config import config_folder
 from omnigraph.cli.options import command, uri_argument
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
+from omnigraph.user_folders import config_folder
 
 
 def register(cli: click.Group) -> None:
@@ -54,4 +54,4 @@ def register(cli: click.Group) -> None:
         load_extra("prompt_toolkit", "the shell on a terminal", extra="shell")
         from omnigraph.cli.shell.prompt import run_prompt
 
-        run_prompt(session, Path(graph.uri).name, config_folder() / "history")
+        run_prompt(session, Path(graph.uri).name, config_folder())

@@ -144,7 +144,8 @@ OWN: Mapping[str, Command] = {
     "more": Command("", "The next rows of the last result.", _more),
     "mode": Command("|".join(MODES), "How rows are shown.", _mode),
     "timing": Command("on|off", "Show how long each statement takes.", _timing),
-    "quit": Command("", "Leave; so does Ctrl-D.", _quit),
+    "quit": Command("", "Leave; so do .exit and Ctrl-D.", _quit),
+    "exit": Command("", "The same as .quit.", _quit),
 }
 
 

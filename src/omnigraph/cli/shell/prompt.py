@@ -163,21 +163,24 @@ def _keys() -> KeyBindings:
     return keys
 
 
-def history_at(path: Path) -> History:
-    """The history of the prompt, in a file that only its owner can read, or in memory if it cannot be written."""
+def history_in(folder: Path | None) -> History:
+    """The history of the prompt, in a file that only its owner can read, or in memory if it cannot be read and written."""
+    if folder is None:
+        return InMemoryHistory()
+    path = folder / "history"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600))
+        os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_RDWR, 0o600))
     except OSError:
         return InMemoryHistory()
     return FileHistory(str(path))
 
 
-def run_prompt(session: Session, name: str, history: Path) -> NoReturn:
+def run_prompt(session: Session, name: str, folder: Path | None) -> NoReturn:
     """Read, run and show statements until the user leaves, which ends the process. Ctrl-C clears the line or cancels what runs;
     Ctrl-D leaves."""
     prompt_session: PromptSession[str] = PromptSession(
-        history=history_at(history),
+        history=history_in(folder),
         lexer=Colours(),
         completer=Suggestions(session),
         complete_in_thread=True,

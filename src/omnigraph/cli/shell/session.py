@@ -6,7 +6,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.cli.output import Output, counted
+from omnigraph.cli.change_text import receipt_text
+from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
 from omnigraph.cli.shell.waiting import wait_for
 from omnigraph.errors import QueryError, UsageError
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from omnigraph.graph import Graph
     from omnigraph.graph.editing import Catalog, Statement
 
+BARE_COMMANDS = ("exit", "help", "quit")
+"""Commands that need no dot: everybody tries them first, and no statement is one word."""
 MODES = ("table", "kv", "json", "jsonl", "csv")
 
 
@@ -71,6 +74,8 @@ class Session:
 
         self._catalog = None
         text = typed.strip()
+        if text.removesuffix(";") in BARE_COMMANDS:
+            text = f".{text.removesuffix(';')}"
         if text.startswith("."):
             run_command(self, text)
             return
@@ -157,10 +162,8 @@ class Session:
             _wait_for_write,
         )
         outcome = f"commit {receipt.commit.id}" if receipt.commit else "nothing changed, no commit"
-        nodes = counted(receipt.affected_nodes, "node", "nodes")
-        edges = counted(receipt.affected_edges, "edge", "edges")
         took = self.took(time.perf_counter() - started)
-        self.out.done(receipt_json(receipt), f"changed {receipt.branch}: {nodes}, {edges}; {outcome}{took}")
+        self.out.done(receipt_json(receipt), f"changed {receipt.branch}: {receipt_text(receipt)}; {outcome}{took}")
 
     def show(self, result: Result | SqlResult, seconds: float) -> None:
         """Show a result in the mode of the session; on a terminal, as many rows as fit."""

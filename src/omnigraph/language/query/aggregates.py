@@ -36,7 +36,7 @@ def check_aggregate(checker: ExpressionChecker, aggregate: syntax.AggregateCall)
         hint = f"name a property: {function}(${operand.variable}.…)" if isinstance(operand, plan.EntityRef) else None
         raise checker.checking.refuse("T8", f"{function} is not defined for {what}", aggregate.operand.at, hint)
     fraction = None if aggregate.argument is None else _fraction(checker, aggregate.argument)
-    return plan.Aggregate(function, operand, False, _aggregate_type(function, type_), fraction)
+    return plan.Aggregate(function, operand, aggregate.distinct, _aggregate_type(function, type_), fraction)
 
 
 def _fraction(checker: ExpressionChecker, written: syntax.Expr) -> plan.Constant:

@@ -8,16 +8,18 @@ from dataclasses import dataclass
 
 from omnigraph.language.catalog import Catalog, EdgeType, InterfaceType, Property
 from omnigraph.language.query.functions import COALESCE, FUNCTIONS
-from omnigraph.language.query.keywords import keywords
+from omnigraph.language.query.keywords import KEYWORDS
 
 _BOUND = re.compile(r"\$(\w+)\s*:\s*([A-Z]\w*)")
-_WALKED = re.compile(r"\$(\w+)\s+(?:\$(\w+)\s*:\s*)?<?([a-z]\w*)>?(?:\s*\{\d+,\d*\})?\s+\$(\w+)")
+_WALKED = re.compile(
+    r"\$(\w+)\s+(?:\$(\w+)\s*:\s*)?<?([a-z]\w*)>?(?:\s*\{\d+,\d*\})?\s+\$(\w+)(?:\s+via\s+\$(\w+))?(?:\s+after\s+\$(\w+))?"
+)
 _AFTER_DOT = re.compile(r"\$(\w+)\.(\w*)$")
 _AFTER_COLON = re.compile(r"\$\w+\s*:\s*(\w*)$")
 _VARIABLE = re.compile(r"\$(\w*)$")
 _AFTER_VARIABLE = re.compile(r"\$(\w+)\s+(?:\$\w+\s*:\s*)?(\w*)$")
 _WORD = re.compile(r"(\w*)$")
-_STATEMENT = re.compile(r"\b(insert|update|delete)\s+(\w*)$")
+_STATEMENT = re.compile(r"\b(insert|create|upsert|update|delete)\s+(\w*)$")
 _PARAMETER = re.compile(r"query\s+\w+\s*\(([^)]{0,2000})\)")
 
 WINDOW = 1_000
@@ -67,11 +69,12 @@ def _types_of_variables(text: str, catalog: Catalog) -> dict[str, tuple[str, ...
     for name, bound in _BOUND.findall(text):
         if bound in catalog.nodes or bound in catalog.interfaces:
             types[name] = (bound,)
-    for near, edge_name, word, far in _WALKED.findall(text):
+    for near, edge_name, word, far, via, before in _WALKED.findall(text):
         edge = catalog.edge_by_word(word)
         if edge is not None:
-            if edge_name:
-                types[edge_name] = (edge.name,)
+            types |= {name: (edge.name,) for name in (edge_name, before) if name}
+            if via:
+                types[via] = (edge.source,)
             is_backwards = types.get(near) == (edge.target,) and edge.source != edge.target
             ends = (edge.target, edge.source) if is_backwards else (edge.source, edge.target)
             types.setdefault(near, (ends[0],))
@@ -115,4 +118,4 @@ def _edges(types: tuple[str, ...], catalog: Catalog) -> list[Completion]:
 
 def _words() -> list[Completion]:
     functions = (Completion(function.name, "function", function.shape) for function in (*FUNCTIONS.values(), COALESCE))
-    return [*(Completion(word, "keyword") for word in keywords()), *functions]
+    return [*(Completion(word, "keyword") for word in KEYWORDS), *functions]

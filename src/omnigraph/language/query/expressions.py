@@ -266,6 +266,8 @@ class ExpressionChecker:
             return self._own_property(word, self._entity)
         if name in self._columns:
             return self._columns[name]
+        if (carried := self.scope.value(name)) is not None:
+            return plan.PropertyRef(plan.ROWS, name, carried)
         hint = self._owned(name) or "a property is written $variable.name"
         if name == "distinct":
             hint = "write return distinct { … }"
@@ -535,7 +537,7 @@ class ExpressionChecker:
 
     def _block(self, block: syntax.Block) -> plan.Expression:
         if self._blocks is None:
-            hint = "blocks are allowed in `match`"
+            hint = "blocks are allowed in `match`, `return` and `order`"
             raise self.checking.refuse("T41", f"`{block.kind} {{ }}` is not allowed here", block.at, hint)
         pattern = self._blocks(block.clauses, self.scope, block.at)
         if block.kind == "count":

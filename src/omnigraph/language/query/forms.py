@@ -38,6 +38,16 @@ FORMS: tuple[Form, ...] = (
     Form("hop", "$a edge $b", _clause("$p knows $q", "$q.name")),
     Form("hop either way", "$a <edge> $b", _clause("$p <knows> $q", "$q.name")),
     Form("several hops", "$a edge{1,3} $b, $a edge{1,} $b", _clause("$p knows{1,3} $q", "$q.name")),
+    Form(
+        "condition on each hop",
+        "$a $e:edge{1,5} $b via $node after $before where condition",
+        _clause("$p $k:knows{1,5} $q where $k.weight > 0.5", "$q.name"),
+    ),
+    Form(
+        "condition between hops",
+        "via $node after $before where condition",
+        _clause("$p $k:knows{1,5} $q via $n after $j where $k.since >= $j.since and $n.age > 18", "$q.name"),
+    ),
     Form("edge", "$a $e:edge $b", _hop("$p.name as a, $q.name as b, $k.since")),
     Form(
         "shortest path",
@@ -54,8 +64,10 @@ FORMS: tuple[Form, ...] = (
     Form("time", "time + 30 days, time - 1 month", _clause("$p.joined > now() - 30 days")),
     Form("function", "name(arguments)", _column('lower($p.name) as name, round($p.height, 1) as height')),
     Form("choice", "case when … then … else … end", _column('case when $p.age < 18 then "child" else "adult" end as kind')),
+    Form("each value once", "count(distinct …), sum(distinct …)", _hop("$p.name, sum(distinct $q.age) as ages")),
     Form("group", "columns beside aggregates", _hop("$p.name as who, count($k) as friends, collect($q.name) as names ")),
     Form("first and last", "first(value by order), last(value by order)", _hop("last($q.name by $k.since) as latest")),
+    Form("a block as a value", "count { … }, exists { … }", _column("$p.name, count { $p knows $q } as friends")),
     Form("having", "having { conditions }", _hop("$p.name as who, count($k) as n", "having { n > 1 } ")),
     Form("distinct", "return distinct { … }", "query q() { match { $p: Person } return distinct { $p.age } }"),
     Form(
@@ -68,6 +80,12 @@ FORMS: tuple[Form, ...] = (
         "read union read, read union all read",
         "query q() { match { $p: Person } return { $p.name as name } union match { $c: City } return { $c.name as name } }",
     ),
+    Form(
+        "stage",
+        "match { … } with { $p, count($q) as n } order … limit … match { … } return { … }",
+        "query q() { match { $p knows $q } with { $p, count($q) as n } order { n desc } limit 3 "
+        "match { $p livesIn $c } return { $p.name, $c.name as city, n } }",
+    ),
     Form("text search", "search(property, words)", _clause('search($p.bio, "red fox")')),
     Form(
         "ranking",
@@ -75,6 +93,8 @@ FORMS: tuple[Form, ...] = (
         'query q() { match { $p: Person } return { $p.name } order { bm25($p.bio, "red") } limit 3 }',
     ),
     Form("insert", "insert Type { property: value }", 'query q() { insert Person { name: "Ada", age: 36 } }'),
+    Form("insert only what is new", "create Type { … }", 'query q() { create Person { name: "Ada", age: 36 } }'),
+    Form("insert or replace", "upsert Type { … }", 'query q() { upsert Person { name: "Ada", age: 36 } }'),
     Form(
         "insert for each match",
         "insert Type { … } match { … }",

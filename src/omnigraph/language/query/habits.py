@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from omnigraph.language.query.foreign_statements import edge_word, from_cypher, from_sql, text_literal
-from omnigraph.language.query.keywords import keywords
+from omnigraph.language.query.keywords import KEYWORDS
 
 _CYPHER_START = re.compile(r"\s*(?i:match\s*(?:\w+\s*=\s*\w*\s*)?\(|optional\s+match\b|create\s*\(|merge\s*\()")
 _ARROW = re.compile(r"(\$\w+)\s*(<)?-\s*\[?\s*\$?\w*\s*:\s*(\w+)[^\]$\n]*\]?\s*-\s*>?\s*(\$\w+)")
@@ -22,10 +22,10 @@ _ELSEWHERE = {
     "GROUP": "columns without an aggregate are the group: return { $p.city, count($p) }",
     "JOIN": "a traversal joins: $a knows $b",
     "FROM": "the types to read are bound in `match`: $p: Person",
-    "CREATE": "write insert Type { property: value }",
-    "MERGE": "an insert of a node with a key replaces it: insert Type { key: value }",
+    "CREATE": "write create Type { property: value }",
+    "MERGE": "an upsert replaces the entity with the same key: upsert Type { key: value }",
     "SKIP": "write offset",
-    "WITH": "give a column an alias and use it in the columns after it: return { $p.age as age, age * 2 as double }",
+    "WITH": "write a stage: match { … } with { $p, count($q) as n } match { … } return { … }",
 }
 
 
@@ -46,7 +46,7 @@ def _variable(before: str, default: str = "p") -> str:
 
 def _statement(before: str, after: str, _word: str) -> str | None:
     """`MATCH (a:Person)-[:KNOWS]->(b)`, `SELECT name FROM Person`."""
-    begun = re.search(r"(?i)\b(?:optional\s+)?match\s*$", before)
+    begun = re.search(r"(?i)\b(?:(?:optional\s+)?match|create)\s*$", before)
     if begun is not None and after.startswith("("):
         before, after = before[: begun.start()], begun[0] + after
     statement = _until_closed(after) if "{" in before else after
@@ -110,7 +110,7 @@ def _star(before: str, after: str, _word: str) -> str | None:
 def _capitals(before: str, after: str, word: str) -> str | None:
     if word.isupper() and word in _ELSEWHERE:
         return _ELSEWHERE[word]
-    if word.isupper() and word.lower() in keywords():
+    if word.isupper() and word.lower() in KEYWORDS:
         return f"keywords are written in lower case: {word.lower()}"
     return None
 
@@ -124,6 +124,8 @@ def _clauses(before: str, after: str, word: str) -> str | None:
         return _ELSEWHERE[word.upper()]
     if word == "where" and re.search(r"\bmatch\s*\{[^}]*\}\s*$", before):
         return "a condition stands among the clauses of match { … }"
+    if word == "{" and re.search(r"\breturn\s*(?:distinct\s*)?$", before):
+        return "close match { … } before return"
     opened = re.search(r"\b(match|return|order)\s+(?:distinct\s+)?$", before)
     if opened is not None and re.match(r"[$\w]", after):
         inside = re.match(r"\$?[\w.]+", after)

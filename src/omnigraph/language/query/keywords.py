@@ -1,20 +1,17 @@
-"""The grammar of queries as a text, and its keywords."""
+"""The keywords of queries. All but the reserved ones are soft: where they mean nothing, they are names."""
 
 from __future__ import annotations
 
-import re
-from functools import cache
-from pathlib import Path
+RESERVED = ("and", "or", "not", "is", "in", "null", "true", "false")
+"""They name no edge and are no bare name where an operator or a value may stand."""
 
-_KEYWORD = re.compile(r"^[A-Z_0-9]+(?:\.\d+)?: /(\w+)\\b/", re.MULTILINE)
-
-
-@cache
-def grammar() -> str:
-    return Path(__file__).with_name("query.lark").read_text(encoding="utf-8")
-
-
-@cache
-def keywords() -> tuple[str, ...]:
-    """The keywords, in the order of the grammar."""
-    return tuple(_KEYWORD.findall(grammar()))
+KEYWORDS = (
+    *("query", "match", "with", "return", "distinct", "as", "order", "asc", "desc", "limit", "offset"),
+    *("insert", "create", "upsert", "update", "set", "where", "delete"),
+    *RESERVED,
+    *("contains", "starts_with", "ends_with"),
+    *("shortest", "path", "from", "to", "along", "via", "after", "union", "optional", "unnest", "having"),
+    *("collect", "median", "percentile", "first", "last", "by", "count", "sum", "avg", "min", "max"),
+    *("case", "when", "then", "else", "end", "any", "all", "exists", "now", "date", "datetime"),
+    *("search", "all_words", "phrase", "fuzzy", "match_text", "nearest", "bm25", "rrf"),
+)

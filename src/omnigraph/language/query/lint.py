@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from omnigraph.errors import QueryError
@@ -165,12 +165,19 @@ def _advice(query: syntax.QueryDecl, compiled: plan.QueryPlan, catalog: Catalog)
         if isinstance(statement, plan.InsertMatches):
             yield from _connection_advice(statement.rows.pattern, names)
     if isinstance(query.body, syntax.ReadBody) and isinstance(compiled, plan.ReadPlan):
-        parts = (compiled,) if compiled.union is None else compiled.union.parts
-        for body, part in zip((query.body, *query.body.others), parts, strict=True):
+        for body, part in _parts(query.body, compiled):
             yield from _read_advice(body, part, names)
             yield from _count_advice(part, catalog, names)
             yield from _never_advice(part.pattern, names)
             yield from _search_advice(query.name, body, part, catalog)
+
+
+def _parts(body: syntax.ReadBody, compiled: plan.ReadPlan) -> Iterator[tuple[syntax.ReadBody, plan.ReadPlan]]:
+    """The parts of a read and of the stages before it, each as it is written and as it is planned."""
+    parts = (compiled,) if compiled.union is None else compiled.union.parts
+    if body.before is not None and (start_rows := parts[0].pattern.start_rows) is not None:
+        yield from _parts(body.before, start_rows.read)
+    yield from zip((replace(body, before=None), *body.others), parts, strict=True)
 
 
 def _has_null(comparison: syntax.Comparison) -> bool:
@@ -179,8 +186,9 @@ def _has_null(comparison: syntax.Comparison) -> bool:
 
 def _read_advice(body: syntax.ReadBody, compiled: plan.ReadPlan, names: tuple[str, ...]) -> Iterator[QueryFinding]:
     mentions = _mentions(body)
+    start_rows = () if compiled.pattern.start_rows is None else compiled.pattern.start_rows.entities
     for binding in (binding for part in (compiled.pattern, *compiled.pattern.optionals) for binding in part.bindings):
-        if mentions.get(binding.variable) == 1:
+        if mentions.get(binding.variable) == 1 and binding.variable not in start_rows:
             yield QueryFinding(
                 "info", "L204", f"nothing refers to ${binding.variable}; write $_ if that is meant", names
             )
@@ -212,7 +220,8 @@ def _count_advice(compiled: plan.ReadPlan, catalog: Catalog, names: tuple[str, .
     blocks = [inner for expression in inside for inner in plan.walk(expression) if isinstance(inner, plan.CountOf)]
     counted += [hop for block in blocks for hop in block.block.expansions]
     for edge in dict.fromkeys(hop.edge for hop in counted if hop.edge_variable is None):
-        if not any(set(rule.fields) == {"src", "dst"} for rule in catalog.edges[edge].constraints_of("unique")):
+        rules = [rule for rule in catalog.edges[edge].constraints if rule.kind in ("key", "unique")]
+        if not any({*rule.fields} <= {"src", "dst"} for rule in rules):
             word = edge[0].lower() + edge[1:]
             message = f"several {edge} edges between two nodes count once; bind the edge ($e:{word}) to count edges"
             yield QueryFinding("info", "L209", message, names, edge)
@@ -250,9 +259,6 @@ def _mentions(body: syntax.ReadBody) -> dict[str, int]:
         elif isinstance(node, syntax.TraversalClause):
             for name in (node.source, node.target, node.edge_variable):
                 mention(name)
-        elif isinstance(node, syntax.PathClause):
-            mention(node.traversal.source)
-            mention(node.traversal.target)
     return counts
 
 
@@ -270,6 +276,8 @@ def _components(pattern: plan.Pattern) -> int:
             parent[root(name)] = root(names[0])
 
     owner: dict[str, str] = {}
+    if pattern.start_rows is not None:
+        join(list(pattern.start_rows.entities))
     for expansion in pattern.expansions:
         join([expansion.source, expansion.target])
         if expansion.edge_variable is not None:

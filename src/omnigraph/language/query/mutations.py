@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from omnigraph.language.catalog import EdgeType, EntityType, NodeType, Property
+from omnigraph.language.catalog import EdgeType, EntityType, Property
 from omnigraph.language.position import Position
 from omnigraph.language.query import plan, syntax
 from omnigraph.language.query.expressions import ExpressionChecker, suggestion
 from omnigraph.language.query.reads import check_matched, with_columns
 from omnigraph.language.query.scope import ENDPOINTS, ID, Checking, Scope, type_of
+from omnigraph.values.entities import OUTSIDE_NAMES
 from omnigraph.values.types import PropertyType, Scalar
 
 
@@ -90,19 +91,30 @@ class _MutationChecker:
         names = {assignment.name for assignment in statement.assignments}
         entity = self._entity(statement.type_name, statement.type_at, prefer_edge=bool(names & {*ENDPOINTS}))
         self._check_assigned(statement.assignments, statement.at)
+        strict = self._is_strict(statement, entity)
         values = self._assigned(statement.assignments, entity, ExpressionChecker(scope, "insert"))
         if isinstance(entity, EdgeType):
             for end in ENDPOINTS:
                 if end not in values:
                     hint = f"`{end}` is the id of a {entity.source if end == 'from' else entity.target}"
-                    raise self._checking.refuse("T12", f"insert {entity.name} needs '{end}'", statement.at, hint)
+                    raise self._checking.refuse(
+                        "T12", f"{statement.verb} {entity.name} needs '{end}'", statement.at, hint
+                    )
             self._checking.reads.update((f"node:{entity.source}", f"node:{entity.target}"))
             source, target = values.pop("from"), values.pop("to")
-            return plan.InsertEdge(entity.name, source, target, self._complete(values, entity, statement.at))
-        return plan.InsertNode(entity.name, self._complete(values, entity, statement.at))
+            return plan.InsertEdge(entity.name, source, target, self._complete(values, entity, statement), strict)
+        return plan.InsertNode(entity.name, self._complete(values, entity, statement), strict)
+
+    def _is_strict(self, statement: syntax.InsertStatement, entity: EntityType) -> bool:
+        """Whether the statement refuses an id that exists."""
+        has_id = any(assignment.name == "id" for assignment in statement.assignments)
+        if statement.verb == "upsert" and not entity.key and not has_id:
+            message = f"{entity.name} has no @key, so nothing says which one to replace"
+            raise self._checking.refuse("T49", message, statement.type_at, "give its `id`, or write `create`")
+        return statement.verb == "create" or (statement.verb == "insert" and not entity.key)
 
     def _complete(
-        self, values: dict[str, plan.Expression], entity: EntityType, at: Position
+        self, values: dict[str, plan.Expression], entity: EntityType, statement: syntax.InsertStatement
     ) -> tuple[tuple[str, plan.Expression], ...]:
         """The values with defaults filled in. Refuses if a required property is missing."""
         for name, property_ in entity.properties.items():
@@ -111,7 +123,8 @@ class _MutationChecker:
             if property_.default is not None:
                 values[name] = plan.Constant(property_.default, property_.type)
             elif property_.is_required and not _embedded(property_, values):
-                raise self._checking.refuse("T12", f"insert {entity.name} needs '{name}': {property_.type}", at)
+                message = f"{statement.verb} {entity.name} needs '{name}': {property_.type}"
+                raise self._checking.refuse("T12", message, statement.at)
         return tuple(values.items())
 
     # ------------------------------------------------------------ update and delete
@@ -166,8 +179,9 @@ class _MutationChecker:
         targets = self._targets(entity)
         values: dict[str, plan.Expression] = {}
         for assignment in assignments:
-            if assignment.name == "id" and isinstance(entity, NodeType) and entity.key:
-                message = f"the id of a {entity.name} follows from its key ({', '.join(entity.key)})"
+            if assignment.name == "id" and entity.key:
+                members = ", ".join(OUTSIDE_NAMES.get(name, name) for name in entity.key)
+                message = f"the id of a {entity.name} follows from its key ({members})"
                 raise self._checking.refuse("T40", message, assignment.at)
             if assignment.name not in targets:
                 hint = suggestion(assignment.name, list(targets))

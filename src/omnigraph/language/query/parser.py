@@ -2,85 +2,52 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from typing import Literal, cast
 
 from omnigraph.errors import QueryError
-from omnigraph.language.lalr import END, NoParseError, Parser, Token, kept_tables
-from omnigraph.language.parser_cache import parser_cache
+from omnigraph.language.parsing.cursor import MAX_DEPTH, Mistake, NestingError
+from omnigraph.language.parsing.tokens import CHARACTER, END, NAME, STRING, TYPE_NAME, Token
 from omnigraph.language.position import Position
 from omnigraph.language.query import syntax
+from omnigraph.language.query.expression_parser import (
+    INTEGER,
+    VARIABLE,
+    PatternParser,
+    RefusedQueryError,
+)
 from omnigraph.language.query.habits import habit
-from omnigraph.language.query.keywords import grammar
 
-if TYPE_CHECKING:
-    from lark import Lark, UnexpectedInput
+MAX_TERMS = 2_000
+"""Of one `and` or `or`."""
 
-MAX_DEPTH = 64
-"""How deeply expressions and blocks may nest: far beyond any query written by hand, far below the interpreter's stack."""
-
+_ADVICE = "use `in [..]`, or split the query"
 _VARIABLE_BEFORE = re.compile(r"(\$\w+)\s+\Z")
-_ITEM = re.compile(r'"(?:[^"\\]|\\.)*"|[-+.0-9eE]+', re.DOTALL)
-_ESCAPES = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
-
-_TOKEN_WORDS = {
-    "NAME": "a name",
-    "TYPE_NAME": "a type name",
-    "VARIABLE": "a variable",
-    "STRING": "a string",
-    "INTEGER": "a number",
-    "FLOAT": "a number",
-    "UNDIRECTED": "<edge>",
-    "COMPARISON": "a comparison",
-    "EQUALS": "a comparison",
-    "LESS": "a comparison",
-    "CONTAINS": "a comparison",
-    "STARTS_WITH": "a comparison",
-    "ENDS_WITH": "a comparison",
-    "DURATION": "a number",
-    "PLUS": "an operator",
-    "MINUS": "an operator",
-    "FACTOR": "an operator",
-    "LBRACE": "'{'",
-    "RBRACE": "'}'",
-    "LPAR": "'('",
-    "RPAR": "')'",
-    "BRACKET": "'['",
-    "LITERALS": "'['",
-    "RSQB": "']'",
-    "COLON": "':'",
-    "COMMA": "','",
-    "DOT": "'.'",
-    "QUESTION": "'?'",
-    "DESCRIPTION": "'@description'",
-    "INSTRUCTION": "'@instruction'",
-    "$END": "the end of the text",
-}
+_STATEMENTS = ("create", "delete", "insert", "update", "upsert")
 
 
 def parse_queries(text: str, file: str | None = None) -> syntax.QueryFile:
     """Parse a whole file. Raises QueryError, rule Q000, with the position."""
+    parser = QueryParser(text)
     try:
-        return cast(syntax.QueryFile, _parser().parse(text))
-    except NoParseError:
-        raise _unexpected(_mistake(text), text, file) from None
-    except _RefusedQuery as refused:
+        return parser.file()
+    except Mistake as mistake:
+        raise _unexpected(mistake, parser, text, file) from None
+    except NestingError as nesting:
+        raise refusal("Q000", _NESTED, parser.at(nesting.token), text, file, _ADVICE) from None
+    except RefusedQueryError as refused:
         raise refusal("Q000", refused.message, refused.at, text, file, refused.hint) from None
 
 
 def ends_early(text: str) -> bool:
     """Whether the text is correct so far but incomplete."""
     try:
-        _parser().parse(text)
-    except NoParseError:
-        error = _mistake(text)
-        return _kind(error) == END or text.startswith("/*", error.pos_in_stream or 0)
-    except _RefusedQuery:
+        QueryParser(text).file()
+    except Mistake as mistake:
+        return mistake.token.kind == END or text.startswith("/*", mistake.token.offset)
+    except (NestingError, RefusedQueryError):
         return False
     return False
 
@@ -94,433 +61,275 @@ def refusal(
     return QueryError(message, rule=rule, line=at.line, column=at.column, source_line=source_line, file=file, hint=hint)
 
 
-@cache
-def _parser() -> Parser:
-    return Parser(kept_tables("query", grammar(), _compiled), _Builder())
+_NESTED = f"nested more than {MAX_DEPTH} levels deep"
 
 
-@cache
-def _compiled() -> Lark:
-    """The compiled grammar as the compiler's own parser, which can say what is wrong with a text."""
-    from lark import Lark
-
-    return Lark(grammar(), parser="lalr", maybe_placeholders=False, cache=parser_cache("query"))
-
-
-def _mistake(text: str) -> UnexpectedInput:
-    from lark import UnexpectedInput
-
-    try:
-        _compiled().parse(text)
-    except UnexpectedInput as error:
-        return error
-    raise AssertionError("the tables refuse what the grammar allows")
-
-
-def _kind(error: UnexpectedInput) -> str | None:
-    """The kind of the unexpected token, or None if there is none."""
-    from lark import UnexpectedToken
-
-    return error.token.type if isinstance(error, UnexpectedToken) else None
-
-
-def _unexpected(error: UnexpectedInput, text: str, file: str | None) -> QueryError:
-    from lark import UnexpectedCharacters, UnexpectedToken
-
-    position = error.pos_in_stream or 0
-    if text.startswith("/*", position):
-        at = Position(error.line, error.column)
+def _unexpected(mistake: Mistake, parser: QueryParser, text: str, file: str | None) -> QueryError:
+    token = mistake.token
+    at = parser.at(token)
+    if text.startswith("/*", token.offset):
         return refusal("Q000", "the comment is not closed", at, text, file, "a comment ends with */")
-    if isinstance(error, UnexpectedToken):
-        expected = _expectation(error.expected)
-        if error.token.type == "TYPE_NAME" and (variable := _VARIABLE_BEFORE.search(text, 0, position)):
-            expected = f"write {variable[1]}: {error.token}"
-        expected = habit(text, position, str(error.token)) or expected
-        if error.token.type == END:
-            return refusal("Q000", "the text ends too early", _end_of(text), text, file, expected)
-        message = f"unexpected '{_shortened(str(error.token))}'"
-        return refusal("Q000", message, Position(error.line, error.column), text, file, expected)
-    at = Position(error.line, error.column)
-    if isinstance(error, UnexpectedCharacters):
-        if error.char == '"':
-            return refusal("Q000", "the string is not closed", at, text, file, 'a string ends with "')
-        expected = habit(text, position, error.char) or _expectation(error.allowed or ())
-        return refusal("Q000", f"unexpected character {error.char!r}", at, text, file, expected)
-    return refusal("Q000", "the text ends too early", _end_of(text), text, file)
+    if token.kind == CHARACTER and token.text == '"':
+        return refusal("Q000", "the string is not closed", at, text, file, 'a string ends with "')
+    hint = habit(text, token.offset, token.text)
+    if hint is None and token.kind == TYPE_NAME and (variable := _VARIABLE_BEFORE.search(text, 0, token.offset)):
+        hint = f"write {variable[1]}: {token.text}"
+    hint = hint or f"expected {mistake.expectation}"
+    if token.kind == END:
+        end = parser.at(token._replace(offset=len(text.rstrip())))
+        return refusal("Q000", "the text ends too early", end, text, file, hint)
+    is_character = token.kind == CHARACTER
+    message = f"unexpected character {token.text!r}" if is_character else f"unexpected '{_shorten(token.text)}'"
+    return refusal("Q000", message, at, text, file, hint)
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     line = text.split("\n", 1)[0]
     return line if len(line) <= 40 and line == text else line[:40] + "…"
-
-
-def _expectation(terminals: Any) -> str:
-    words = sorted({_TOKEN_WORDS.get(name, f"'{name.lower()}'") for name in terminals})
-    soft = [word for word in words if word[1:-1].isidentifier() and word.startswith("'")]
-    if len(soft) > 12:
-        # Where any name is allowed, so is every soft keyword: listing them would hide the point.
-        words = [word for word in words if word not in soft]
-    return "expected " + (words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1])
-
-
-def _end_of(text: str) -> Position:
-    lines = text.rstrip().split("\n")
-    return Position(len(lines), len(lines[-1]) + 1)
-
-
-def _at(token: Token) -> Position:
-    return Position(token.line, token.column)
-
-
-class _RefusedQuery(Exception):
-    """Raised while the tree is built; the text that shows the line is added by parse_queries."""
-
-    def __init__(self, message: str, at: Position, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.at = at
-        self.hint = hint
-
-
-def _unquoted(token: Token) -> str:
-    body = token[1:-1]
-    if "\\" not in body:
-        return body
-    out: list[str] = []
-    characters = iter(body)
-    for character in characters:
-        if character != "\\":
-            out.append(character)
-            continue
-        escape = next(characters)
-        if escape not in _ESCAPES:
-            raise _RefusedQuery(f"unknown escape '\\{escape}' in a string", _at(token), r"use \" \\ \n \r or \t")
-        out.append(_ESCAPES[escape])
-    return "".join(out)
-
-
-def _items(token: Token) -> Iterator[Token]:
-    """The numbers and strings of a list that is one token, each with its position."""
-    line, line_start = token.line, 1 - token.column
-    end = 0
-    for item in _ITEM.finditer(token):
-        newlines = token.count("\n", end, item.start())
-        if newlines:
-            line, line_start = line + newlines, token.rindex("\n", end, item.start()) + 1
-        yield Token("ITEM", item[0], line, item.start() - line_start + 1)
-        end = item.end()
-
-
-def _plain(token: Token) -> syntax.Literal:
-    """A number or a string."""
-    if token.startswith('"'):
-        return syntax.Literal("string", _unquoted(token), _at(token))
-    if token.lstrip("-").isdecimal():
-        return syntax.Literal("integer", _integer(token), _at(token))
-    number = float(token)
-    if math.isinf(number):
-        raise _RefusedQuery("the number is too large", _at(token))
-    return syntax.Literal("float", number, _at(token))
-
-
-def _named(token: Token) -> str:
-    return str(token)[1:]
 
 
 def _check_depth(query: syntax.QueryDecl) -> None:
     defaults = [parameter.default for parameter in query.parameters if parameter.default is not None]
     for node, depth in chain.from_iterable(map(syntax.walk, (query.body, *defaults))):
+        at = getattr(node, "at", query.at)
         if depth > MAX_DEPTH:
-            at = getattr(node, "at", query.at)
-            raise _RefusedQuery(f"nested more than {MAX_DEPTH} levels deep", at, "use `in [..]`, or split the query")
+            raise RefusedQueryError(_NESTED, at, _ADVICE)
+        if isinstance(node, syntax.Logical) and len(node.operands) > MAX_TERMS:
+            raise RefusedQueryError(f"more than {MAX_TERMS:,} conditions in one place", at, _ADVICE)
 
 
-def _integer(token: Token) -> int:
-    if len(token) > 25:
-        raise _RefusedQuery("the number has too many digits", _at(token))
-    return int(token)
+class ReadParser(PatternParser):
+    """Reads
+
+    All clauses of `match` must hold. `return distinct { }` drops equal rows. `limit` and `offset` take a number or a parameter.
+    `having` keeps the groups for which its conditions hold.
+    `union` puts the rows of several reads together, equal ones once, `union all` as often as they come; they have the same
+    columns, and `order`, `limit` and `offset` are those of the whole.
+
+    A stage carries rows on: `match { … } with { $p, count($m) as n } order { n desc } limit 10 match { … } return { … }`. Behind it
+    only its entities and its names are known, a name without a sign. It may be a union, and every part of a union behind it goes
+    on from it. Only behind a stage may `match` be left out.
+    """
+
+    def read(self) -> syntax.ReadBody:
+        """read: stage* part ('union' 'all'? part)* order? limit? offset?
+        stage: carried ('union' 'all'? carried)* order? limit? offset?
+        """
+        before: syntax.ReadBody | None = None
+        while True:
+            body, word = self._united()
+            body = replace(body, before=before)
+            if word == "return":
+                return body
+            before = body
+
+    def _united(self) -> tuple[syntax.ReadBody, str]:
+        """A stage or the last read, with the word that says which of them it is."""
+        first, word = self.part("with", "return")
+        others: list[syntax.ReadBody] = []
+        keeps_all = False
+        while union := self._cursor.accept("union"):
+            is_all = self._cursor.accept("all") is not None
+            if others and is_all != keeps_all:
+                advice = "write two queries, or one of the two throughout"
+                raise RefusedQueryError("`union` and `union all` cannot be mixed", self.at(union), advice)
+            keeps_all = is_all
+            others.append(self.part(word)[0])
+        order = self.order() if self._cursor.accept("order") else ()
+        limit = self.amount() if self._cursor.accept("limit") else None
+        offset = self.amount() if self._cursor.accept("offset") else None
+        whole = replace(first, order=order, limit=limit, offset=offset, others=tuple(others), keeps_all=keeps_all)
+        return whole, word
+
+    def part(self, *words: str) -> tuple[syntax.ReadBody, str]:
+        """part: ('match' block)? 'return' 'distinct'? '{' item+ '}' having?
+        carried: ('match' block)? 'with' 'distinct'? '{' item+ '}' having?
+        """
+        clauses = self.block() if self._cursor.accept("match") else ()
+        word = self._cursor.expect(*words).text
+        distinct = self._cursor.accept("distinct") is not None
+        self._cursor.expect("{")
+        items = [self.item()]
+        while not self._cursor.accept("}"):
+            items.append(self.item())
+        having = self.having() if self._cursor.accept("having") else ()
+        return syntax.ReadBody(clauses, tuple(items), distinct, having, (), None, None), word
+
+    def item(self) -> syntax.ReturnItem:
+        """item: expression ('as' NAME)? ','?"""
+        expression = self.expression()
+        alias = self._cursor.expect(NAME).text if self._cursor.accept("as") else None
+        self._cursor.accept(",")
+        return syntax.ReturnItem(expression, alias, expression.at)
+
+    def having(self) -> tuple[syntax.Expr, ...]:
+        """having: 'having' '{' (expression ','?)+ '}'"""
+        self._cursor.expect("{")
+        conditions: list[syntax.Expr] = []
+        while not conditions or not self._cursor.accept("}"):
+            conditions.append(self.expression())
+            self._cursor.accept(",")
+        return tuple(conditions)
+
+    def order(self) -> tuple[syntax.OrderItem, ...]:
+        """order: 'order' '{' order_key (',' order_key)* ','? '}'"""
+        self._cursor.expect("{")
+        keys = [self.order_key()]
+        while self._cursor.accept(",") and self._cursor.token.text != "}":
+            keys.append(self.order_key())
+        self._cursor.expect("}")
+        return tuple(keys)
+
+    def order_key(self) -> syntax.OrderItem:
+        """order_key: expression ('asc' | 'desc')?"""
+        expression = self.expression()
+        word = self._cursor.accept("asc", "desc")
+        direction = None if word is None else cast(Literal["asc", "desc"], word.text)
+        return syntax.OrderItem(expression, direction, expression.at)
+
+    def amount(self) -> syntax.Literal | syntax.Variable:
+        """limit: 'limit' (INTEGER | VARIABLE)
+        offset: 'offset' (INTEGER | VARIABLE)
+        """
+        token = self._cursor.expect(INTEGER, VARIABLE)
+        if token.kind == VARIABLE:
+            return syntax.Variable(token.text[1:], self.at(token))
+        return syntax.Literal("integer", self.integer(token), self.at(token))
 
 
-class _Builder:
-    """Called by the parser at each reduction: children in, node out. Keeps no state, so one parser serves all threads."""
+class MutationParser(ReadParser):
+    """Mutations
 
-    # ------------------------------------------------------------ files
+    Statements take effect in order, see each other, and land as one commit. In `where`, and in what `set` gives, a bare name is a
+    property of the type, as it is before the statement; in `where` an edge also has `from`, `to` and `id`.
+    `create` refuses an id that exists; `upsert` replaces the whole entity with that id; `insert` is an `upsert` if the type has a
+    key, and a `create` otherwise. With a `match`, each of them is done once for each row of the pattern, and its values may use
+    the pattern's variables.
+    """
 
-    def start(self, *queries: syntax.QueryDecl) -> syntax.QueryFile:
+    def mutation(self) -> syntax.MutationBody:
+        """mutation: (insert | update | delete)+"""
+        statements: list[syntax.StatementSyntax] = []
+        while word := self._cursor.accept(*_STATEMENTS):
+            type_ = self._cursor.expect(TYPE_NAME)
+            if word.text == "delete":
+                statements.append(self.delete(word, type_))
+            elif word.text == "update":
+                statements.append(self.update(word, type_))
+            else:
+                statements.append(self.insert(word, type_))
+        return syntax.MutationBody(tuple(statements))
+
+    def insert(self, word: Token, type_: Token) -> syntax.InsertStatement:
+        """insert: ('insert' | 'create' | 'upsert') TYPE_NAME '{' change* '}' ('match' block)?"""
+        changes = self.changes()
+        clauses = self.block() if self._cursor.accept("match") else ()
+        verb = cast(syntax.InsertVerb, word.text)
+        return syntax.InsertStatement(verb, type_.text, changes, clauses, self.at(word), self.at(type_))
+
+    def update(self, word: Token, type_: Token) -> syntax.UpdateStatement:
+        """update: 'update' TYPE_NAME 'set' '{' change* '}' 'where' expression"""
+        self._cursor.expect("set")
+        changes = self.changes()
+        self._cursor.expect("where")
+        return syntax.UpdateStatement(type_.text, changes, self.expression(), self.at(word), self.at(type_))
+
+    def delete(self, word: Token, type_: Token) -> syntax.DeleteStatement:
+        """delete: 'delete' TYPE_NAME 'where' expression"""
+        self._cursor.expect("where")
+        return syntax.DeleteStatement(type_.text, self.expression(), self.at(word), self.at(type_))
+
+    def changes(self) -> tuple[syntax.Assignment, ...]:
+        """change: NAME ':' sum ','?"""
+        self._cursor.expect("{")
+        changes: list[syntax.Assignment] = []
+        while not self._cursor.accept("}"):
+            name = self._cursor.expect(NAME)
+            self._cursor.expect(":")
+            changes.append(syntax.Assignment(name.text, self.nested_sum(), self.at(name)))
+            self._cursor.accept(",")
+        return tuple(changes)
+
+
+class QueryParser(MutationParser):
+    """Queries (`.gq`)
+
+    Keywords are soft: outside their own place they are ordinary names, so a property may be called `order` or `limit`.
+    Only `and`, `or`, `not`, `is`, `in`, `null`, `true` and `false` cannot name an edge or stand as a bare name where an operator or
+    a value may stand; after `$p.` and before `:` even they can. A variable starts with `$`; `$_` is the anonymous variable, another
+    one each time it is written.
+
+    A file holds any number of queries. A query is either one read or a list of mutation statements. A parameter with a default
+    may be left out of a call: `$age: I32? = null`.
+    """
+
+    def file(self) -> syntax.QueryFile:
+        """file: query*"""
+        queries: list[syntax.QueryDecl] = []
+        while self._cursor.accept("query"):
+            queries.append(self.query())
+        if self._cursor.token.kind != END:
+            raise self._cursor.mistake()
         for query in queries:
             _check_depth(query)
-        return syntax.QueryFile(queries)
+        return syntax.QueryFile(tuple(queries))
 
-    def query(self, _word: Token, name: Token, parameters: tuple[syntax.ParameterDecl, ...], *rest: Any) -> Any:
-        *annotations, body = rest
-        texts: dict[str, str] = {}
-        for kind, token in annotations:
-            if kind in texts:
-                raise _RefusedQuery(f"{kind} is given twice", _at(token))
-            texts[kind] = _unquoted(token)
+    def query(self) -> syntax.QueryDecl:
+        """query: 'query' NAME '(' parameters ')' annotation* '{' (read | mutation) '}'"""
+        name = self._cursor.expect(NAME)
+        parameters = self.parameters()
+        texts = self.annotations()
+        self._cursor.expect("{")
+        body: syntax.ReadBody | syntax.MutationBody
+        if self._cursor.at("match") or self._cursor.token.text in ("with", "return"):
+            body = self.read()
+        elif self._cursor.at(*_STATEMENTS):
+            body = self.mutation()
+        else:
+            raise self._cursor.mistake()
+        self._cursor.expect("}")
         description, instruction = texts.get("@description"), texts.get("@instruction")
-        return syntax.QueryDecl(str(name), parameters, description, instruction, body, _at(name))
-
-    def annotation(self, kind: Token, text: Token) -> tuple[str, Token]:
-        return str(kind), text
-
-    def parameters(self, *parameters: syntax.ParameterDecl) -> tuple[syntax.ParameterDecl, ...]:
-        return parameters
-
-    def parameter(self, name: Token, type_: syntax.TypeExpr, default: Any = None) -> syntax.ParameterDecl:
-        return syntax.ParameterDecl(_named(name), type_, default, _at(name))
-
-    def scalar_type(self, name: Token) -> syntax.TypeExpr:
-        return syntax.TypeExpr(str(name), False, None, False, _at(name))
-
-    def list_type(self, _bracket: Token, name: Token) -> syntax.TypeExpr:
-        return syntax.TypeExpr(str(name), True, None, False, _at(name))
-
-    def vector_type(self, name: Token, dimension: Token) -> syntax.TypeExpr:
-        return syntax.TypeExpr(str(name), False, _integer(dimension), False, _at(name))
-
-    def nullable_type(self, type_: syntax.TypeExpr, question: Token | None = None) -> syntax.TypeExpr:
-        return type_ if question is None else replace(type_, nullable=True)
-
-    # ------------------------------------------------------------ reads
-
-    def read(self, first: syntax.ReadBody, *rest: Any) -> syntax.ReadBody:
-        others = tuple(part for part in rest if isinstance(part, syntax.ReadBody))
-        kinds = [part for part in rest if isinstance(part, list)]
-        for keeps_all, at in kinds:
-            if keeps_all != kinds[0][0]:
-                raise _RefusedQuery(
-                    "`union` and `union all` cannot be mixed", at, "write two queries, or one of the two throughout"
-                )
-        tail: dict[str, Any] = dict(part for part in rest if isinstance(part, tuple))
-        order, limit, offset = tail.get("order", ()), tail.get("limit"), tail.get("offset")
-        keeps_all = bool(kinds) and kinds[0][0]
-        return replace(first, order=order, limit=limit, offset=offset, others=others, keeps_all=keeps_all)
-
-    def union(self, word: Token, every: Token | None = None) -> list[Any]:
-        return [every is not None, _at(word)]
-
-    def part(self, _match: Token, clauses: tuple[syntax.Clause, ...], _return: Token, *rest: Any) -> syntax.ReadBody:
-        distinct = isinstance(rest[0], Token)
-        items = tuple(part for part in rest if isinstance(part, syntax.ReturnItem))
-        having = next((part[1] for part in rest if isinstance(part, tuple)), ())
-        return syntax.ReadBody(clauses, items, distinct, having, (), None, None)
-
-    def block(self, *clauses: syntax.Clause) -> tuple[syntax.Clause, ...]:
-        return clauses
-
-    def item(self, expression: Any) -> syntax.ReturnItem:
-        return syntax.ReturnItem(expression, None, expression.at)
-
-    def aliased_item(self, expression: Any, _as: Token, alias: Token) -> syntax.ReturnItem:
-        return syntax.ReturnItem(expression, str(alias), expression.at)
-
-    def having(self, _having: Token, *conditions: Any) -> tuple[str, Any]:
-        return "having", conditions
-
-    def kept(self, condition: Any) -> Any:
-        return condition
-
-    def order(self, _order: Token, *keys: syntax.OrderItem) -> tuple[str, Any]:
-        return "order", keys
-
-    def order_key(self, expression: Any, direction: Any = None) -> syntax.OrderItem:
-        return syntax.OrderItem(expression, None if direction is None else str(direction), expression.at)  # type: ignore[arg-type]  # the grammar allows asc and desc only
-
-    def limit(self, _limit: Token, value: Token) -> tuple[str, Any]:
-        return "limit", self._amount(value)
-
-    def offset(self, _offset: Token, value: Token) -> tuple[str, Any]:
-        return "offset", self._amount(value)
-
-    def _amount(self, token: Token) -> Any:
-        return self.variable(token) if token.type == "VARIABLE" else self.integer(token)
-
-    # ------------------------------------------------------------ clauses
-
-    def filter_clause(self, condition: Any) -> syntax.FilterClause:
-        return syntax.FilterClause(condition, condition.at)
-
-    def binding(self, variable: Token, type_: Token, *properties: syntax.Assignment) -> syntax.BindingClause:
-        return syntax.BindingClause(_named(variable), str(type_), properties, _at(variable), _at(type_))
-
-    def path(self, word: Token, _path: Token, *rest: Any) -> syntax.PathClause:
-        tokens = [part for part in rest if isinstance(part, Token)]
-        variables = [token for token in tokens if token.type == "VARIABLE"]
-        weight = tokens[-1] if tokens[-1].type == "NAME" else None
-        name = variables[0] if len(variables) == 3 else None
-        source, target = variables[-2:]
-        edge = next(part for part in rest if isinstance(part, tuple))
-        hops = [part for part in rest if isinstance(part, syntax.Hops)]
-        traversal = self._traversal(source, None, edge, *hops, target)
-        at, named_at, weight_at = (_at(token or word) for token in (word, name, weight))
-        chosen = None if name is None else _named(name)
-        return syntax.PathClause(chosen, traversal, None if weight is None else str(weight), at, named_at, weight_at)
-
-    def optional(self, word: Token, clauses: tuple[syntax.Clause, ...]) -> syntax.OptionalClause:
-        return syntax.OptionalClause(clauses, _at(word))
-
-    def unnest(self, word: Token, items: Any, _as: Token, variable: Token) -> syntax.UnnestClause:
-        return syntax.UnnestClause(items, _named(variable), _at(word), _at(variable))
-
-    def directed(self, word: Token) -> tuple[str, bool, Position]:
-        return str(word), False, _at(word)
-
-    def undirected(self, token: Token) -> tuple[str, bool, Position]:
-        return token[1:-1].strip(), True, _at(token)
-
-    def hops(self, minimum: Token, maximum: Token | None = None) -> syntax.Hops:
-        return syntax.Hops(_integer(minimum), None if maximum is None else _integer(maximum), _at(minimum))
-
-    def traversal(self, source: Token, edge: tuple[str, bool, Position], *rest: Any) -> syntax.TraversalClause:
-        return self._traversal(source, None, edge, *rest)
-
-    def edge_traversal(self, source: Token, variable: Token, edge: Any, *rest: Any) -> syntax.TraversalClause:
-        return self._traversal(source, variable, edge, *rest)
-
-    def _traversal(self, source: Token, variable: Token | None, edge: Any, *rest: Any) -> syntax.TraversalClause:
-        hops = rest[0] if isinstance(rest[0], syntax.Hops) else None
-        word, undirected, edge_at = edge
-        return syntax.TraversalClause(
-            source=_named(source),
-            edge=word,
-            target=_named(rest[-1]),
-            undirected=undirected,
-            edge_variable=None if variable is None else _named(variable),
-            hops=hops,
-            at=_at(source),
-            edge_at=edge_at,
-            target_at=_at(rest[-1]),
-            edge_variable_at=edge_at if variable is None else _at(variable),
-        )
-
-    # ------------------------------------------------------------ mutations
-
-    def mutation(self, *statements: syntax.StatementSyntax) -> syntax.MutationBody:
-        return syntax.MutationBody(statements)
-
-    def insert(self, word: Token, type_: Token, *rest: Any) -> syntax.InsertStatement:
-        assignments = tuple(part for part in rest if isinstance(part, syntax.Assignment))
-        clauses = rest[-1] if len(rest) > len(assignments) else ()
-        return syntax.InsertStatement(str(type_), assignments, clauses, _at(word), _at(type_))
-
-    def update(self, word: Token, type_: Token, _set: Token, *rest: Any) -> syntax.UpdateStatement:
-        *assignments, _where, where = rest
-        return syntax.UpdateStatement(str(type_), tuple(assignments), where, _at(word), _at(type_))
-
-    def delete(self, word: Token, type_: Token, _where: Token, where: Any) -> syntax.DeleteStatement:
-        return syntax.DeleteStatement(str(type_), where, _at(word), _at(type_))
-
-    def assignment(self, name: Token, value: Any) -> syntax.Assignment:
-        return syntax.Assignment(str(name), value, _at(name))
-
-    def negative(self, minus: Token, number: syntax.Literal) -> Any:
-        return self.minus(minus, number)
-
-    # ------------------------------------------------------------ expressions
-
-    def disjunction(self, *parts: Any) -> syntax.Logical:
-        return syntax.Logical("or", parts[::2], parts[0].at)
-
-    def conjunction(self, *parts: Any) -> syntax.Logical:
-        return syntax.Logical("and", parts[::2], parts[0].at)
-
-    def negated(self, word: Token, operand: Any) -> syntax.Not:
-        return syntax.Not(operand, _at(word))
-
-    def compared(self, left: Any, op: Any, right: Any) -> syntax.Comparison:
-        return syntax.Comparison(str(op), left, right, _at(op))  # type: ignore[arg-type]  # the grammar allows these only
-
-    def is_null(self, operand: Any, *_words: Token) -> syntax.NullTest:
-        return syntax.NullTest(operand, False, operand.at)
-
-    def is_not_null(self, operand: Any, *_words: Token) -> syntax.NullTest:
-        return syntax.NullTest(operand, True, operand.at)
-
-    def arithmetic(self, left: Any, op: Any, right: Any) -> syntax.Arithmetic:
-        return syntax.Arithmetic(str(op), left, right, _at(op))  # type: ignore[arg-type]  # the grammar allows these only
-
-    def minus(self, sign: Token, operand: Any) -> Any:
-        # A sign before a plain number belongs to the number, so that the smallest 64-bit integer can be written.
-        if isinstance(operand, syntax.Literal) and operand.kind in ("integer", "float"):
-            number = cast(int | float, operand.value)
-            if not math.copysign(1, number) < 0:
-                return syntax.Literal(operand.kind, -number, _at(sign))
-        return syntax.Minus(operand, _at(sign))
-
-    def variable(self, token: Token) -> syntax.Variable:
-        return syntax.Variable(_named(token), _at(token))
-
-    def property_access(self, variable: Token, name: Token) -> syntax.PropertyAccess:
-        return syntax.PropertyAccess(_named(variable), str(name), _at(variable), _at(name))
-
-    def bare_word(self, word: Token) -> syntax.Word:
-        return syntax.Word(str(word), _at(word))
-
-    def now(self, word: Token) -> syntax.NowCall:
-        return syntax.NowCall(_at(word))
-
-    def list_literal(self, bracket: Token, *items: Any) -> syntax.ListLiteral:
-        return syntax.ListLiteral(items, _at(bracket))
-
-    def literals(self, token: Token) -> syntax.ListLiteral:
-        return syntax.ListLiteral(tuple(map(_plain, _items(token))), _at(token))
-
-    def call(self, function: Any, *arguments: Any) -> syntax.Call:
-        return syntax.Call(str(function), arguments, _at(function))  # type: ignore[arg-type]  # the grammar allows these only
-
-    def function(self, name: Token, *arguments: Any) -> syntax.FunctionCall:
-        return syntax.FunctionCall(str(name), arguments, _at(name))
-
-    def duration(self, token: Token) -> syntax.Duration:
-        count, unit = token.split()
-        return syntax.Duration(
-            _integer(Token("INTEGER", count, token.line, token.column)), unit.removesuffix("s"), _at(token)
-        )
-
-    def case(self, word: Token, *parts: Any) -> syntax.CaseExpression:
-        branches = tuple(part for part in parts if isinstance(part, syntax.WhenBranch))
-        rest = parts[len(branches) : -1]
-        return syntax.CaseExpression(branches, rest[1] if rest else None, _at(word))
-
-    def when(self, word: Token, condition: Any, _then: Token, value: Any) -> syntax.WhenBranch:
-        return syntax.WhenBranch(condition, value, _at(word))
-
-    def quantified(self, kind: Any, variable: Token, _in: Token, items: Any, _where: Token, condition: Any) -> Any:
-        return syntax.Quantifier(str(kind), _named(variable), items, condition, _at(kind), _at(variable))  # type: ignore[arg-type]  # any or all
-
-    def aggregate(self, function: Any, operand: Any) -> syntax.AggregateCall:
-        return syntax.AggregateCall(str(function), operand, False, None, _at(function))  # type: ignore[arg-type]  # the grammar allows these only
-
-    def aggregate_distinct(self, function: Any, _distinct: Token, operand: Any) -> syntax.AggregateCall:
-        return syntax.AggregateCall(str(function), operand, True, None, _at(function))  # type: ignore[arg-type]  # count or collect
-
-    def percentile(self, function: Any, operand: Any, fraction: Any) -> syntax.AggregateCall:
-        return syntax.AggregateCall("percentile", operand, False, fraction, _at(function))
-
-    def aggregate_by(self, function: Any, operand: Any, _by: Token, order: Any) -> syntax.AggregateCall:
-        return syntax.AggregateCall(str(function), operand, False, order, _at(function))  # type: ignore[arg-type]  # first or last
-
-    def blocked(self, kind: Any, clauses: tuple[syntax.Clause, ...]) -> syntax.Block:
-        return syntax.Block(str(kind), clauses, _at(kind))  # type: ignore[arg-type]  # the grammar allows these only
-
-    def integer(self, token: Token) -> syntax.Literal:
-        return _plain(token)
-
-    def decimal(self, token: Token) -> syntax.Literal:
-        return _plain(token)
-
-    def string(self, token: Token) -> syntax.Literal:
-        return _plain(token)
-
-    def true(self, token: Token) -> syntax.Literal:
-        return syntax.Literal("bool", True, _at(token))
-
-    def false(self, token: Token) -> syntax.Literal:
-        return syntax.Literal("bool", False, _at(token))
-
-    def null(self, token: Token) -> syntax.Literal:
-        return syntax.Literal("null", None, _at(token))
-
-    def temporal(self, kind: Any, token: Token) -> syntax.Literal:
-        return syntax.Literal(str(kind), _unquoted(token), _at(kind))  # type: ignore[arg-type]  # date or datetime
+        return syntax.QueryDecl(name.text, parameters, description, instruction, body, self.at(name))
+
+    def annotations(self) -> dict[str, str]:
+        """annotation: ('@description' | '@instruction') '(' STRING ')'"""
+        texts: dict[str, str] = {}
+        while kind := self._cursor.accept("@description", "@instruction"):
+            self._cursor.expect("(")
+            text = self._cursor.expect(STRING)
+            if kind.text in texts:
+                raise RefusedQueryError(f"{kind.text} is given twice", self.at(text))
+            texts[kind.text] = self.unquoted(text)
+            self._cursor.expect(")")
+        return texts
+
+    def parameters(self) -> tuple[syntax.ParameterDecl, ...]:
+        """parameters: (parameter (',' parameter)* ','?)?"""
+        parameters: list[syntax.ParameterDecl] = []
+        self._cursor.expect("(")
+        while not self._cursor.accept(")"):
+            parameters.append(self.parameter())
+            if not self._cursor.accept(","):
+                self._cursor.expect(")")
+                break
+        return tuple(parameters)
+
+    def parameter(self) -> syntax.ParameterDecl:
+        """parameter: VARIABLE ':' type ('=' (literal | '-' number | list))?"""
+        name = self._cursor.expect(VARIABLE)
+        self._cursor.expect(":")
+        type_ = self.type()
+        default = self.literal() if self._cursor.accept("=") else None
+        return syntax.ParameterDecl(name.text[1:], type_, default, self.at(name))
+
+    def type(self) -> syntax.TypeExpr:
+        """type: (TYPE_NAME | '[' TYPE_NAME ']' | TYPE_NAME '(' INTEGER ')') '?'?"""
+        is_list, dimension = self._cursor.accept("[") is not None, None
+        name = self._cursor.expect(TYPE_NAME)
+        if is_list:
+            self._cursor.expect("]")
+        elif self._cursor.accept("("):
+            dimension = self.integer(self._cursor.expect(INTEGER))
+            self._cursor.expect(")")
+        nullable = self._cursor.accept("?") is not None
+        return syntax.TypeExpr(name.text, is_list, dimension, nullable, self.at(name))

@@ -101,6 +101,7 @@ class _PatternChecker:
             outer=tuple(sorted(self._scope.outer)),
             unnests=unnests,
             optionals=optionals,
+            start_rows=self._scope.start_rows,
         )
 
     def _unnest(self, clause: syntax.UnnestClause) -> plan.Unnest:
@@ -132,7 +133,8 @@ class _PatternChecker:
         return pattern
 
     def _bindings(self, clauses: list[syntax.Clause]) -> tuple[plan.Binding, ...]:
-        mentioned: dict[str, None] = {}
+        start_rows = self._scope.start_rows
+        mentioned: dict[str, None] = {} if start_rows is None else dict.fromkeys(start_rows.entities)
         for clause in clauses:
             if isinstance(clause, syntax.BindingClause):
                 mentioned[clause.variable] = None
@@ -245,11 +247,39 @@ class _PatternChecker:
         self._refuse_taken(clause.target, clause.target_at)
         direction = self._direction(clause, edge)
         self._checking.reads.update((edge.table_key, f"node:{edge.source}", f"node:{edge.target}"))
+        if clause.per_hop is not None:
+            walk = self._walk(clause, clause.per_hop, edge)
+            return plan.Expansion(
+                clause.source, clause.target, edge.name, direction, minimum, maximum, None, None, walk
+            )
         if clause.edge_variable is not None:
             self._bind_edge(clause, clause.edge_variable, edge)
         return plan.Expansion(
             clause.source, clause.target, edge.name, direction, minimum, maximum, clause.edge_variable
         )
+
+    def _walk(self, clause: syntax.TraversalClause, per_hop: syntax.EachHop, edge: EdgeType) -> plan.Walk:
+        """The conditions along a walk; its variables are known in them only."""
+        name, scope = clause.edge_variable, Scope(self._checking, parent=self._scope)
+        assert name is not None, "only an edge with a name has conditions"
+        own = [variable for variable in (name, per_hop.node, per_hop.before) if variable is not None]
+        for place, variable in enumerate(own):
+            taken = self._scope.owner(variable) is not None or variable in self._checking.parameters
+            if taken or variable in own[:place] or variable == "_":
+                message = f"${variable} is already in use; what stands for each hop needs a name of its own"
+                raise self._checking.refuse("T23", message, clause.edge_variable_at)
+        scope.edges = {variable: edge for variable in own if variable != per_hop.node}
+        if per_hop.node is not None:
+            scope.nodes = {per_hop.node: NodeVariable((edge.source,))}
+        conditions = tuple(self._conditions(per_hop.condition, ExpressionChecker(scope, "match")))
+        for condition in conditions:
+            if any(isinstance(inner, plan.TextMatch) for inner in plan.walk(condition)):
+                raise self._checking.refuse("T41", "a text search is not allowed along a walk", per_hop.condition.at)
+        if scope.outer:
+            message = f"the condition of a walk cannot mention ${min(scope.outer)}, which is outside of it"
+            hint = f"it speaks of ${name}, of `via $node` and of `after $edge`, and of parameters"
+            raise self._checking.refuse("T23", message, per_hop.condition.at, hint)
+        return plan.Walk(name, per_hop.node, per_hop.before, conditions)
 
     def _path(self, clause: syntax.PathClause) -> plan.Expansion:
         traversal, name = clause.traversal, clause.variable
@@ -259,9 +289,9 @@ class _PatternChecker:
             at = traversal.edge_at if hops is None else hops.at
             hint = f"write along {traversal.edge}{{1,6}}"
             raise self._checking.refuse("T15", f"a path needs a maximum of at most {MAX_PATH_HOPS} hops", at, hint)
-        if clause.weight is not None and hops.minimum != 1:
+        if clause.weight is not None and hops.minimum > 1:
             raise self._checking.refuse(
-                "T15", "a path of smallest cost starts at one hop", hops.at, f"write {{1,{hops.maximum}}}"
+                "T15", "a path of smallest cost starts at one hop, or at none", hops.at, f"write {{1,{hops.maximum}}}"
             )
         if self._scope.owner(name) is not None or name in self._checking.parameters:
             message = f"${name} is already in use; a path needs a name of its own"
@@ -280,15 +310,26 @@ class _PatternChecker:
     def _hops(self, clause: syntax.TraversalClause, edge: EdgeType) -> tuple[int, int]:
         hops = clause.hops
         if hops is None:
+            if clause.per_hop is not None:
+                hint = (
+                    f"write {clause.edge}{{1,3}}, or the condition of one hop as a clause of its own, without `where`"
+                )
+                raise self._checking.refuse("T23", "`where` is for a walk of several hops", clause.per_hop.at, hint)
             return 1, 1
-        if clause.edge_variable is not None:
-            message = "an edge variable stands for one edge and cannot have hop bounds"
-            raise self._checking.refuse("T23", message, hops.at)
+        if clause.edge_variable is not None and clause.per_hop is None:
+            name = clause.edge_variable
+            end, bounds = "" if hops.maximum is None else hops.maximum, hops.minimum
+            written = f"${clause.source} ${name}:{clause.edge}{{{bounds},{end}}} ${clause.target} where ${name}.…"
+            hint = f"write {written}, or leave ${name} out"
+            message = f"${name} stands for each edge of several hops, and needs a condition on each"
+            raise self._checking.refuse("T23", message, hops.at, hint)
         maximum = plan.UNBOUNDED if hops.maximum is None else hops.maximum
-        if not 1 <= hops.minimum <= maximum:
-            raise self._checking.refuse("T15", "hop bounds are {m,n} with 1 <= m <= n", hops.at)
-        if maximum > 1 and edge.source != edge.target:
+        if not 0 <= hops.minimum <= maximum or maximum == 0:
+            raise self._checking.refuse("T15", "hop bounds are {m,n} with 0 <= m <= n and n >= 1", hops.at)
+        if (hops.minimum, maximum) != (1, 1) and edge.source != edge.target:
             message = f"{edge.name} goes from {edge.source} to {edge.target}, so it cannot be followed twice in a row"
+            if hops.minimum == 0:
+                message = f"{edge.name} goes from {edge.source} to {edge.target}, so no hop does not reach its end"
             raise self._checking.refuse("T15", message, hops.at, "leave the bounds out, or write one traversal per hop")
         return hops.minimum, maximum
 
@@ -329,8 +370,10 @@ class _PatternChecker:
 
     # ------------------------------------------------------------ conditions
 
-    def _conditions(self, condition: syntax.Expr) -> list[plan.Expression]:
+    def _conditions(
+        self, condition: syntax.Expr, expressions: ExpressionChecker | None = None
+    ) -> list[plan.Expression]:
         """Each conjunct becomes a filter, so that it can be applied as early as possible."""
         if isinstance(condition, syntax.Logical) and condition.op == "and":
-            return [part for operand in condition.operands for part in self._conditions(operand)]
-        return [self._expressions.condition(condition)]
+            return [part for operand in condition.operands for part in self._conditions(operand, expressions)]
+        return [(expressions or self._expressions).condition(condition)]

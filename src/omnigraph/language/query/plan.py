@@ -163,7 +163,8 @@ class Rrf(Frozen):
 
 
 class Aggregate(Frozen):
-    """A value of a group of rows; rows in which the operand is null are ignored. `collect` gives the values in ascending order.
+    """A value of a group of rows; rows in which the operand is null are ignored, and with `distinct` (of `count`, `sum`, `avg` and
+    `collect`) each value is taken once. `collect` gives the values in ascending order.
     `median` and `percentile` interpolate linearly between the two nearest values. `first` and `last` give the value at the
     smallest and at the largest `argument`; rows in which that is null are ignored, and among equal ones the smallest, or largest,
     value is taken. For `percentile` the argument is a number from 0 to 1.
@@ -281,11 +282,25 @@ class Path(Frozen):
     weight: str | None
 
 
+class Walk(Frozen):
+    """What must hold along the hops of an expansion: conditions on the variable `edge`, for each edge; those that mention `node` or
+    `before` too, for each edge but the first, where `node` is the node it starts from and `before` the edge that led there.
+
+    With `before` a walk may pass a node again, by another edge; its distance is that of the shortest walk that satisfies the
+    conditions. They mention no other variable.
+    """
+
+    edge: str
+    node: str | None
+    before: str | None
+    conditions: tuple[Expression, ...]
+
+
 class Expansion(Frozen):
     """From `source` along `edge` to `target`.
 
     Without `edge_variable` the result is a *set*: per source each target once, breadth first with a visited set, at a
-    distance of min_hops to max_hops (UNBOUNDED: whatever it is). With `edge_variable` there is one row per edge (and one hop).
+    distance of min_hops to max_hops (UNBOUNDED: whatever it is); the source itself is at distance 0. With `edge_variable` there is one row per edge (and one hop).
     `direction` is seen from `source`: "out" follows src -> dst, "in" dst -> src, "both" either.
     Both ends may be the same variable, or variables that are bound elsewhere already: then the expansion closes a cycle.
     In a block, an outer variable may range over several types; the expansion holds only for those of its rows whose type
@@ -300,11 +315,22 @@ class Expansion(Frozen):
     max_hops: int = 1
     edge_variable: str | None = None
     path: Path | None = None
+    walk: Walk | None = None
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether it needs more of each edge than its ends to be followed."""
+        return self.path is not None or self.walk is not None
+
+    @property
+    def is_step(self) -> bool:
+        """Whether it is exactly one hop."""
+        return self.min_hops == self.max_hops == 1
 
     @property
     def reads_edges(self) -> bool:
         """Whether the edges themselves are needed, not only the pairs that they connect."""
-        return self.edge_variable is not None or self.path is not None
+        return self.edge_variable is not None or self.is_searched
 
 
 class Unnest(Frozen):
@@ -312,6 +338,19 @@ class Unnest(Frozen):
 
     variable: str
     items: Expression
+
+
+ROWS = "*"
+"""The variable whose columns are the values that a stage carries on. Its id is the number of the row."""
+
+
+class Given(Frozen):
+    """The rows of an earlier stage, from which a pattern goes on: a column `$name` with the ids of each of the `entities`, which the
+    pattern binds too, and the columns of the variable ROWS. Those of `optional` may be null."""
+
+    read: ReadPlan
+    entities: tuple[str, ...]
+    optional: tuple[str, ...] = ()
 
 
 class Pattern(Frozen):
@@ -328,6 +367,7 @@ class Pattern(Frozen):
     outer: tuple[str, ...] = ()
     unnests: tuple[Unnest, ...] = ()
     optionals: tuple[Pattern, ...] = ()
+    start_rows: Given | None = None
 
 
 # ---------------------------------------------------------------- reads
@@ -356,7 +396,7 @@ class Projection(Frozen):
 class OrderKey(Frozen):
     """Nulls first ascending, last descending. A Ranking key is best first whatever its direction.
 
-    In a grouped or distinct read the expression equals that of one of the projections.
+    In a distinct read the expression equals that of one of the projections; in a grouped one each group has one value of it.
     """
 
     expression: Expression
@@ -392,7 +432,7 @@ class TextQuery(Frozen):
 
 class ReadPlan(Frozen):
     """A read. `order` holds the user's keys; `tie_break` the variables whose ids complete the total order (empty in a
-    grouped or distinct read, where the projections complete it).
+    grouped or distinct read, where the projections complete it); rows of a stage keep its order.
 
     `grouped`: some projection has an aggregate in it; then the projections without one are the group key, which completes
     the order, and outside their aggregates the others mention nothing else. `having` keeps the groups for which all its
@@ -425,21 +465,23 @@ class ReadPlan(Frozen):
 
 
 class InsertNode(Frozen):
-    """An upsert by derived id when the type has a key, else a strict insert. Properties left out are null; each @default
+    """`strict`: an id that exists is refused; otherwise the whole entity is replaced. Properties left out are null; each @default
     is among the values. `id` may be among them when the type has no key.
     """
 
     type_name: str
     values: tuple[tuple[str, Expression], ...]
+    strict: bool
 
 
 class InsertEdge(Frozen):
-    """A strict insert; values as for a node, so `id` may be among them."""
+    """The same for an edge."""
 
     type_name: str
     source: Expression
     target: Expression
     values: tuple[tuple[str, Expression], ...]
+    strict: bool
 
 
 class InsertMatches(Frozen):

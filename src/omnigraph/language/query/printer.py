@@ -51,26 +51,27 @@ def format_type(type_: syntax.TypeExpr) -> str:
     return (f"[{core}]" if type_.is_list else core) + ("?" if type_.nullable else "")
 
 
-def _read(body: syntax.ReadBody) -> str:
+def _read(body: syntax.ReadBody, word: str = "return") -> str:
     expressions = _ExpressionText("$")
-    lines = _part(body, expressions)
+    lines = _part(body, expressions, word)
     for other in body.others:
-        lines += ["  union all" if body.keeps_all else "  union", *_part(other, expressions)]
+        lines += ["  union all" if body.keeps_all else "  union", *_part(other, expressions, word)]
     if body.order:
         keys = [
             expressions.text(key.expression) + ("" if key.direction is None else f" {key.direction}")
             for key in body.order
         ]
         lines.append(f"  order {{ {', '.join(keys)} }}")
-    for word, count in (("limit", body.limit), ("offset", body.offset)):
+    for cut, count in (("limit", body.limit), ("offset", body.offset)):
         if count is not None:
-            lines.append(f"  {word} {expressions.text(count)}")
-    return "\n".join(lines) + "\n"
+            lines.append(f"  {cut} {expressions.text(count)}")
+    before = "" if body.before is None else _read(body.before, "with")
+    return before + "\n".join(lines) + "\n"
 
 
-def _part(body: syntax.ReadBody, expressions: _ExpressionText) -> list[str]:
-    lines = ["  match {", *expressions.clauses(body.clauses, "    "), "  }"]
-    lines.append("  return distinct {" if body.distinct else "  return {")
+def _part(body: syntax.ReadBody, expressions: _ExpressionText, word: str) -> list[str]:
+    lines = ["  match {", *expressions.clauses(body.clauses, "    "), "  }"] if body.clauses else []
+    lines.append(f"  {word} distinct {{" if body.distinct else f"  {word} {{")
     for item in body.items:
         alias = "" if item.alias is None else f" as {item.alias}"
         lines.append(f"    {expressions.text(item.expression)}{alias},")
@@ -88,7 +89,7 @@ def _statement(statement: syntax.StatementSyntax) -> str:
     expressions = _ExpressionText("$")
     match statement:
         case syntax.InsertStatement():
-            text = f"insert {statement.type_name} {expressions.assignments(statement.assignments)}"
+            text = f"{statement.verb} {statement.type_name} {expressions.assignments(statement.assignments)}"
             if not statement.clauses:
                 return text
             return "\n".join([f"{text} match {{", *expressions.clauses(statement.clauses, "    "), "  }"])
@@ -136,10 +137,18 @@ class _ExpressionText:
         name = "" if clause.variable is None else f" {self._sigil}{clause.variable}"
         ends = f"from {self._sigil}{clause.traversal.source} to {self._sigil}{clause.traversal.target}"
         weight = "" if clause.weight is None else f" by {clause.weight}"
-        return f"shortest path{name} {ends} along {self._edge(clause.traversal)}{weight}"
+        return f"shortest path{name} {ends} along {self._edge(clause.traversal)}{weight}{self._each(clause.traversal)}"
 
     def _traversal(self, clause: syntax.TraversalClause) -> str:
-        return f"{self._sigil}{clause.source} {self._edge(clause)} {self._sigil}{clause.target}"
+        return f"{self._sigil}{clause.source} {self._edge(clause)} {self._sigil}{clause.target}{self._each(clause)}"
+
+    def _each(self, clause: syntax.TraversalClause) -> str:
+        if (per_hop := clause.per_hop) is None:
+            return ""
+        via = "" if per_hop.node is None else f" via {self._sigil}{per_hop.node}"
+        after = "" if per_hop.before is None else f" after {self._sigil}{per_hop.before}"
+        condition = _ExpressionText(self._sigil, beside_clauses=True).text(per_hop.condition)
+        return f"{via}{after} where {condition}"
 
     def _edge(self, clause: syntax.TraversalClause) -> str:
         edge = f"<{clause.edge}>" if clause.undirected else clause.edge

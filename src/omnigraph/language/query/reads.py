@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from omnigraph.language.position import Position
 from omnigraph.language.query import plan, syntax
 from omnigraph.language.query.expressions import ExpressionChecker
 from omnigraph.language.query.functions import common_value_type
-from omnigraph.language.query.patterns import check_pattern
+from omnigraph.language.query.patterns import check_block, check_pattern
 from omnigraph.language.query.printer import column_name
-from omnigraph.language.query.scope import Checking, Scope, type_of
+from omnigraph.language.query.scope import ID, Checking, NodeVariable, Scope, type_of
 from omnigraph.values.types import INTEGER_RANGES, PropertyType, Scalar
 
 _KINDS: dict[Scalar, plan.ColumnKind] = {
@@ -40,15 +40,46 @@ def result_column(name: str, expression: plan.Expression) -> plan.ResultColumn:
     return plan.ResultColumn(name, _KINDS[type_.scalar], type_.nullable, vector_dim=type_.dimension)
 
 
-_ROW_DEPENDENT = (plan.Aggregate, plan.PropertyRef, plan.EntityRef)
+_ROW_DEPENDENT = (plan.Aggregate, plan.PropertyRef, plan.EntityRef, plan.Exists, plan.CountOf)
 
 
 def check_read(
     query: syntax.QueryDecl, body: syntax.ReadBody, checking: Checking, declared: tuple[plan.DeclaredParameter, ...]
 ) -> plan.ReadPlan:
-    if body.others:
-        return _UnionChecker(checking, body).check(query, declared)
-    return _ReadChecker(checking, body).check(query, declared)
+    return _checker(checking, body, _staged(query, body, checking, declared), _ReadChecker).check(query, declared)
+
+
+def _checker(
+    checking: Checking, body: syntax.ReadBody, stage: _Stage | None, kind: type[_ReadChecker]
+) -> _ReadChecker | _UnionChecker:
+    return _UnionChecker(checking, body, stage, kind) if body.others else kind(checking, body, stage)
+
+
+def _staged(
+    query: syntax.QueryDecl, body: syntax.ReadBody, checking: Checking, declared: tuple[plan.DeclaredParameter, ...]
+) -> _Stage | None:
+    """The stage before a read, with all stages before that."""
+    if body.before is None:
+        for part in (body, *body.others):
+            if not part.clauses:
+                message = "only behind a stage may `match` be left out"
+                raise checking.refuse("T50", message, part.items[0].at, "write match { … } first")
+        return None
+    checker = _checker(checking, body.before, _staged(query, body.before, checking, declared), _StageChecker)
+    read = checker.check(query, declared)
+    values = {column.name: column.expression.type for column in read.projections if not column.name.startswith("$")}  # type: ignore[union-attr]  # values, no entities
+    optional = tuple(name for name in checker.entities if checker.is_optional(name))
+    start_rows = plan.Given(read, tuple(checker.entities), optional)
+    return _Stage(start_rows, checker.entities, values)
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """What a stage carries on: entities with their types, and values by their names."""
+
+    start_rows: plan.Given
+    entities: Mapping[str, tuple[str, ...]]
+    values: Mapping[str, PropertyType]
 
 
 def check_matched(
@@ -94,10 +125,20 @@ def _place_of(expression: syntax.Expr, kind: type[syntax.AggregateCall | syntax.
 
 
 class _ReadChecker:
-    def __init__(self, checking: Checking, body: syntax.ReadBody) -> None:
+    def __init__(self, checking: Checking, body: syntax.ReadBody, stage: _Stage | None) -> None:
         self._checking = checking
         self._body = body
         self._scope = Scope(checking)
+        self.entities: dict[str, tuple[str, ...]] = {}
+        """The entities that a stage carries on, with their types."""
+        if stage is not None:
+            self._scope.start_rows = stage.start_rows
+            self._scope.nodes = {name: NodeVariable(types) for name, types in stage.entities.items()}
+            self._scope.optional = {*stage.start_rows.optional}
+            self._scope.values = dict(stage.values)
+
+    def is_optional(self, name: str) -> bool:
+        return self._scope.is_optional(name)
 
     def check(self, query: syntax.QueryDecl, declared: tuple[plan.DeclaredParameter, ...]) -> plan.ReadPlan:
         body, scope = self._body, self._scope
@@ -110,6 +151,7 @@ class _ReadChecker:
         order = self._order(projections, grouped)
         self._check_rankings(projections, order)
         entities = ({*scope.nodes} | {*scope.edges} | {*scope.unnested}) - scope.anonymous
+        rows = () if scope.start_rows is None else (plan.ROWS,)
         return plan.ReadPlan(
             name=query.name,
             parameters=declared,
@@ -119,7 +161,7 @@ class _ReadChecker:
             grouped=grouped,
             distinct=body.distinct,
             order=order,
-            tie_break=() if grouped or body.distinct else tuple(sorted(entities)),
+            tie_break=() if grouped or body.distinct else (*rows, *sorted(entities)),
             limit=self._cut("limit", body.limit),
             offset=self._cut("offset", body.offset),
             reads=tuple(sorted(self._checking.reads)),
@@ -133,24 +175,31 @@ class _ReadChecker:
 
     def _projections(self) -> tuple[plan.Projection, ...]:
         aliased: dict[str, plan.Expression] = {}
-        checker = ExpressionChecker(self._scope, "return", columns=aliased)
+        checker = ExpressionChecker(self._scope, "return", columns=aliased, blocks=check_block)
         projections: list[plan.Projection] = []
         names: set[str] = set()
         for item in self._body.items:
-            expression = checker.check(item.expression)
+            expression = self._carried(item, checker.check(item.expression))
             if type_of(expression).scalar is Scalar.BLOB:
                 hint = "return the entity's id, and read the Blob with g.entity(type, id)"
                 raise self._checking.refuse("T24", "a Blob cannot be returned", item.at, hint)
             self._refuse_nested(expression, item.expression)
             if item.alias is not None:
                 aliased[item.alias] = expression
-            name = item.alias if item.alias is not None else column_name(item.expression)
+            name = item.alias if item.alias is not None else self._name(item.expression)
             if name in names:
                 message = f"two columns are called '{name}'"
                 raise self._checking.refuse("T25", message, item.at, "give one of them an alias: … as name")
             names.add(name)
             projections.append(plan.Projection(name, expression))
         return tuple(projections)
+
+    def _carried(self, item: syntax.ReturnItem, expression: plan.Expression) -> plan.Expression:
+        """What an item stands for: itself, unless a stage carries it on."""
+        return expression
+
+    def _name(self, expression: syntax.Expr) -> str:
+        return column_name(expression)
 
     def _refuse_nested(self, expression: plan.Expression, written: syntax.Expr) -> None:
         """Refuses a ranking inside an expression, and an aggregate inside another, also if an alias stands for it."""
@@ -178,10 +227,18 @@ class _ReadChecker:
                 raise self._checking.refuse("T9", message, item.at, "return a property or a variable, or leave it out")
 
     def _check_grouped(
-        self, expression: plan.Expression, projections: tuple[plan.Projection, ...], written: syntax.Expr
+        self,
+        expression: plan.Expression,
+        projections: tuple[plan.Projection, ...],
+        written: syntax.Expr,
+        rule: str = "T9",
     ) -> None:
-        """Refuses an expression that mentions, outside its aggregates, anything but the group key."""
+        """Refuses an expression that mentions, outside its aggregates, anything but the group key. An order key that has no
+        aggregate may also mention properties of entities in the group key."""
         keys = [projection.expression for projection in projections if not plan.is_aggregated(projection.expression)]
+        fixed = {key.variable for key in keys if isinstance(key, plan.EntityRef)} | {*self.entities}
+        if rule != "T36" or plan.is_aggregated(expression):
+            fixed = set()
         stack = [expression]
         while stack:
             current = stack.pop()
@@ -189,10 +246,16 @@ class _ReadChecker:
                 if isinstance(current, plan.Aggregate):
                     self._refuse_nested(current, written)
                 continue
+            if isinstance(current, plan.Exists | plan.CountOf):
+                hint = "return the block as a column of its own, or put it into an aggregate"
+                raise self._checking.refuse(rule, "a block may differ within a group", written.at, hint)
             if isinstance(current, plan.PropertyRef | plan.EntityRef):
+                if current.variable in fixed:
+                    continue
                 name = f"${current.variable}" + (f".{current.column}" if isinstance(current, plan.PropertyRef) else "")
+                name = name.removeprefix(f"${plan.ROWS}.")
                 hint = f"return {name} as a column too, or put it into an aggregate"
-                raise self._checking.refuse("T9", f"{name} may differ within a group", written.at, hint)
+                raise self._checking.refuse(rule, f"{name} may differ within a group", written.at, hint)
             stack.extend(plan.children(current))
 
     def _having(self, projections: tuple[plan.Projection, ...], grouped: bool) -> tuple[plan.Expression, ...]:
@@ -216,16 +279,17 @@ class _ReadChecker:
     # ------------------------------------------------------------ order
 
     def _order(self, projections: tuple[plan.Projection, ...], grouped: bool) -> tuple[plan.OrderKey, ...]:
-        checker = ExpressionChecker(self._scope, "order", columns=self._aliases(projections))
+        checker = ExpressionChecker(self._scope, "order", columns=self._aliases(projections), blocks=check_block)
         returned = [projection.expression for projection in projections]
         keys: list[plan.OrderKey] = []
         for item in self._body.order:
             expression = checker.check(item.expression)
             self._refuse_nested(expression, item.expression)
             self._check_key(item, expression, keys)
-            if (grouped or self._body.distinct) and expression not in returned:
-                what = "aggregates" if grouped else "`distinct`"
-                message = f"a query with {what} can be ordered only by its columns"
+            if grouped and expression not in returned:
+                self._check_grouped(expression, projections, item.expression, "T36")
+            elif self._body.distinct and expression not in returned:
+                message = "a query with `distinct` can be ordered only by its columns"
                 raise self._checking.refuse("T36", message, item.at, "return it, and order by its alias")
             if not grouped and plan.is_aggregated(expression):
                 raise self._checking.refuse("T37", "an aggregate can order only a query that returns one", item.at)
@@ -280,12 +344,54 @@ class _ReadChecker:
         return plan.Parameter(value.name, type_)
 
 
+class _StageChecker(_ReadChecker):
+    """A read whose items are carried on to another: entities by their ids (rule T50)."""
+
+    def _carried(self, item: syntax.ReturnItem, expression: plan.Expression) -> plan.Expression:
+        if not isinstance(expression, plan.EntityRef):
+            if item.alias is None and not isinstance(item.expression, syntax.Word):
+                hint = "write … as name, and use the name behind the stage"
+                raise self._checking.refuse("T50", "a value that `with` carries on needs a name", item.at, hint)
+            return expression
+        node, name = self._scope.node(expression.variable), expression.variable
+        assert node is not None, "an entity is bound"
+        if item.alias is not None:
+            message = f"${name} keeps its name behind `with`"
+            raise self._checking.refuse("T50", message, item.at, f"write ${name} without `as`")
+        if len(node.types) > 1:
+            message = f"${name} is of several types and cannot be carried on by `with`"
+            raise self._checking.refuse("T50", message, item.at, f"carry on its properties: ${name}.… as name")
+        self.entities[name] = node.types
+        return plan.PropertyRef(name, "id", replace(ID, nullable=expression.is_optional))
+
+    def _name(self, expression: syntax.Expr) -> str:
+        return f"${expression.name}" if isinstance(expression, syntax.Variable) else column_name(expression)
+
+
 class _UnionChecker(_ReadChecker):
     """Several reads with the same columns (rule T48)."""
 
+    def __init__(
+        self, checking: Checking, body: syntax.ReadBody, stage: _Stage | None, kind: type[_ReadChecker]
+    ) -> None:
+        super().__init__(checking, body, stage)
+        self._stage, self._kind = stage, kind
+        self._parts: list[_ReadChecker] = []
+
+    def is_optional(self, name: str) -> bool:
+        return any(part.is_optional(name) for part in self._parts)
+
     def check(self, query: syntax.QueryDecl, declared: tuple[plan.DeclaredParameter, ...]) -> plan.ReadPlan:
         bodies = [replace(self._body, others=(), order=(), limit=None, offset=None), *self._body.others]
-        parts = tuple(_ReadChecker(self._checking, body).check(query, declared) for body in bodies)
+        self._parts = [self._kind(self._checking, body, self._stage) for body in bodies]
+        parts = tuple(part.check(query, declared) for part in self._parts)
+        self.entities = self._parts[0].entities
+        for body, part in zip(bodies, self._parts, strict=True):
+            for name in self.entities.keys() & part.entities.keys():
+                if part.entities[name] != self.entities[name]:
+                    message = f"${name} is {self.entities[name][0]} before and {part.entities[name][0]} here"
+                    hint = f"carry on its properties: ${name}.… as name"
+                    raise self._checking.refuse("T48", message, body.items[0].at, hint)
         projections = self._columns(bodies, parts)
         return plan.ReadPlan(
             name=query.name,

@@ -69,6 +69,10 @@ class Scope:
     """Variables that stand for a path."""
     optional: set[str] = field(default_factory=set)
     """Nodes and edges that an `optional` block binds: null where it has no match."""
+    start_rows: plan.Given | None = None
+    """The rows from which the pattern goes on."""
+    values: dict[str, PropertyType] = field(default_factory=dict)
+    """The names that an earlier stage carries on."""
     anonymous: set[str] = field(default_factory=set)
     """Names given to `$_`: they are bound, but cannot be referred to."""
 
@@ -77,7 +81,8 @@ class Scope:
         scope: Scope | None = self
         passed: list[Scope] = []
         while scope is not None:
-            if name in scope.nodes or name in scope.edges or name in scope.unnested or name in scope.paths:
+            is_bound = name in scope.nodes or name in scope.edges or name in scope.unnested or name in scope.paths
+            if is_bound or (name == plan.ROWS and scope.values):
                 for inner in passed:
                     inner.outer.add(name)
                 return scope
@@ -93,6 +98,11 @@ class Scope:
                 return scope.items[name]
             scope = scope.parent
         return None
+
+    def value(self, name: str) -> PropertyType | None:
+        """The type of a name that an earlier stage carries on."""
+        owner = self.owner(plan.ROWS)
+        return None if owner is None else owner.values.get(name)
 
     def node(self, name: str) -> NodeVariable | None:
         owner = self.owner(name)

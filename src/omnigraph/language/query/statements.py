@@ -13,6 +13,7 @@ from omnigraph.language.query.parser import ends_early, parse_queries
 BARE_NAME = "typed"
 """The name of a query that was typed without one."""
 _OPENING = f"query {BARE_NAME}() {{\n"
+_BODY = re.compile(r"(?:match|insert|create|upsert|update|delete)\b")
 _BEFORE_FIRST_WORD = re.compile(r"(?:\s|//[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
 
 Kind: TypeAlias = Literal["read", "mutation"]
@@ -44,6 +45,12 @@ def statements(typed: str) -> list[Statement]:
         )
         for query in parsed.queries
     ]
+
+
+def as_query(typed: str) -> str:
+    """A text of queries. If it is the body of one, it gets its `query name() { }`."""
+    is_body = _BODY.match(typed, _leading(typed)) is not None
+    return f"query {BARE_NAME}() {{ {typed}\n}}" if is_body else typed
 
 
 def moved(error: QueryError, lines_before: int) -> QueryError:

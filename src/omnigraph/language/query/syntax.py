@@ -212,6 +212,15 @@ class Hops(Frozen):
     at: Position = field(compare=False, repr=False)
 
 
+class EachHop(Frozen):
+    """`via $node after $before where condition`: what holds for each hop of a walk."""
+
+    node: str | None
+    before: str | None
+    condition: Expr
+    at: Position = field(compare=False, repr=False)
+
+
 class TraversalClause(Frozen):
     source: str
     edge: str
@@ -223,6 +232,7 @@ class TraversalClause(Frozen):
     edge_at: Position = field(compare=False, repr=False)
     target_at: Position = field(compare=False, repr=False)
     edge_variable_at: Position = field(compare=False, repr=False)
+    per_hop: EachHop | None = None
 
 
 class FilterClause(Frozen):
@@ -301,11 +311,18 @@ class ReadBody(Frozen):
     """The parts of a union after the first. Order, limit and offset of the whole are in the first part."""
     keeps_all: bool = False
     """`union all`: equal rows stay."""
+    before: ReadBody | None = None
+    """The stage from whose rows it goes on, and so do the other parts of its union: a read whose items `with` carries on. Only with
+    one may there be no clauses."""
+
+
+InsertVerb = OneOf["insert", "create", "upsert"]
 
 
 class InsertStatement(Frozen):
     """`clauses` are those of its `match`; without any, it inserts once."""
 
+    verb: InsertVerb
     type_name: str
     assignments: tuple[Assignment, ...]
     clauses: tuple[Clause, ...]
@@ -350,7 +367,18 @@ class QueryFile(Frozen):
 
 # ---------------------------------------------------------------- walking
 
-Node = Expr | WhenBranch | Clause | Assignment | ReturnItem | OrderItem | ReadBody | MutationBody | StatementSyntax
+Node = (
+    Expr
+    | WhenBranch
+    | Clause
+    | EachHop
+    | Assignment
+    | ReturnItem
+    | OrderItem
+    | ReadBody
+    | MutationBody
+    | StatementSyntax
+)
 
 _PARTS: dict[type, tuple[str, ...]] = {
     ListLiteral: ("items",),
@@ -370,11 +398,14 @@ _PARTS: dict[type, tuple[str, ...]] = {
     Assignment: ("value",),
     BindingClause: ("properties",),
     FilterClause: ("condition",),
+    EachHop: ("condition",),
+    TraversalClause: ("per_hop",),
+    PathClause: ("traversal",),
     OptionalClause: ("clauses",),
     UnnestClause: ("items",),
     ReturnItem: ("expression",),
     OrderItem: ("expression",),
-    ReadBody: ("clauses", "items", "having", "others", "order", "limit", "offset"),
+    ReadBody: ("before", "clauses", "items", "having", "others", "order", "limit", "offset"),
     MutationBody: ("statements",),
     InsertStatement: ("assignments", "clauses"),
     UpdateStatement: ("assignments", "where"),

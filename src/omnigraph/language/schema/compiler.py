@@ -136,9 +136,12 @@ class _Compilation:
                 raise self.source.error("S113", syntax.cardinality.place, minimum=low, maximum=high)
             draft.min_out, draft.max_out = low, high
         self._annotate(draft, syntax.annotations)
+        for constraint in syntax.constraints:
+            if constraint.kind != "key":
+                raise self._property_annotation(draft, AnnotationSyntax(constraint.kind, place=constraint.place))
         draft.properties = self._properties(draft, syntax.members)
         self._check_case(draft)
-        compile_constraints(draft, syntax.members, self.source)
+        compile_constraints(draft, (*syntax.constraints, *syntax.members), self.source)
         return draft
 
     def _check_case(self, draft: TypeDraft) -> None:
@@ -221,6 +224,8 @@ class _Compilation:
         if draft.kind == "node":
             return self.source.error("S306", annotation.place, name=annotation.name, owner=draft.name)
         advice = "put it on a node type"
+        if annotation.name == "key":
+            advice = "name its members: @key(src, dst), or with properties of the edge"
         if annotation.name in ("unique", "index"):
             advice = f"write @{annotation.name}(...) inside the braces of the edge"
         return self.source.error("S307", annotation.place, name=annotation.name, owner=draft.name, advice=advice)

@@ -56,12 +56,12 @@ class _ConstraintRules:
     def take(self, constraints: Sequence[Constraint], place: Position) -> None:
         for constraint in constraints:
             if constraint.kind == "key" and any(known.kind == "key" for known in self.constraints):
-                raise self.source.error("S408", place, owner=self.draft.name)
+                raise self.source.error("S408", place, kind=self.draft.kind, owner=self.draft.name)
             if constraint not in self.constraints:
                 self.constraints.append(constraint)
 
     def compile(self, syntax: ConstraintSyntax, before: Sequence[MemberSyntax]) -> Constraint:
-        if self.draft.kind == "edge" and syntax.kind in ("key", "range", "check"):
+        if self.draft.kind == "edge" and syntax.kind in ("range", "check"):
             raise self.source.error("S412", syntax.place, name=syntax.kind, owner=self.draft.name)
         if syntax.kind == "range":
             return self._range(syntax)

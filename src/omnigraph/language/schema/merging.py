@@ -291,6 +291,8 @@ class _Merge:
             return self._type_of_values(where, bases, ours, theirs)
         if name == "columns":
             return tuple(dict.fromkeys([*ours, *theirs]))  # What either branch stored is read.
+        if name == "value in older entities" and any(base is not None for base in bases) and None in (ours, theirs):
+            return theirs if ours is None else ours  # Where the one branch has no older entities, the other may.
         return self._picked(where, name, bases, ours, theirs)
 
     def _type_of_values(self, where: _Where, bases: Sequence[Any], ours: Any, theirs: Any) -> Any:

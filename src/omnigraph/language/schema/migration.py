@@ -41,8 +41,14 @@ from omnigraph.values.types import WIDER_SCALARS, PropertyType, Scalar, is_round
 
 AnyType = InterfaceType | NodeType | EdgeType
 
-_ADD_CODES = {"unique": "OG-MF-107", "range": "OG-MF-108", "check": "OG-MF-109"}
-_REMOVE_CODES = {"unique": "OG-CD-101", "range": "OG-CD-102", "check": "OG-CD-103", "index": "OG-CD-104"}
+_ADD_CODES = {"key": "OG-MF-112", "unique": "OG-MF-107", "range": "OG-MF-108", "check": "OG-MF-109"}
+_REMOVE_CODES = {
+    "unique": "OG-CD-101",
+    "range": "OG-CD-102",
+    "check": "OG-CD-103",
+    "index": "OG-CD-104",
+    "key": "OG-CD-106",
+}
 
 
 @dataclass(frozen=True)
@@ -291,13 +297,7 @@ class _TypeChange:
             effect = self._on_rows("validate")
             yield RequireProperty(**where, effect=effect, code="OG-MF-104" if effect == "validate" else None)
         elif after.nullable and not before.nullable:
-            yield self._relaxed(old, where)
-
-    def _relaxed(self, old: Property, where: dict[str, Any]) -> MigrationStep:
-        """If older rows take their value from `fill`, the property can be nullable only once none of them is left."""
-        if old.fill is None:
-            return RelaxProperty(**where)
-        return RelaxProperty(**where, effect="validate", code="OG-MF-110")
+            yield RelaxProperty(**where)
 
     def _core_change(self, before: PropertyType, property: Property, where: dict[str, Any]) -> MigrationStep:
         after = property.type
@@ -307,10 +307,10 @@ class _TypeChange:
         is_wider = after.scalar is before.scalar or after.scalar in WIDER_SCALARS.get(before.scalar, ())
         may_be_listed = after.is_list == before.is_list or (after.is_list and before.scalar is not Scalar.BLOB)
         if is_wider and may_be_listed and before.dimension == after.dimension and before.enum == after.enum:
-            is_key = isinstance(self.after, NodeType) and property.name in self.after.key
+            is_key = not isinstance(self.after, InterfaceType) and property.name in self.after.key
             if is_key and before.scalar is Scalar.F32:
-                reason = f"'{target}' is part of the key, and another number would change the ids of its nodes"
-                return self._refuse(reason, "OG-BC-101", member=property.name, advice="declare a new node type")
+                reason = f"'{target}' is part of the key, and another number would change the ids of its {self.kind}s"
+                return self._refuse(reason, "OG-BC-101", member=property.name, advice=f"declare a new {self.kind} type")
             loses_digits = is_rounded(before, after) and self.kind != "interface"
             effect: Effect = "validate" if loses_digits and (is_key or not self.may_round) else "metadata"
             code = "OG-MF-105" if loses_digits else None
@@ -341,10 +341,14 @@ class _TypeChange:
         after = {_shape(constraint, self.after): constraint for constraint in self.after.constraints}
         removed = [constraint for shape, constraint in before.items() if shape not in after]
         added = [constraint for shape, constraint in after.items() if shape not in before]
-        yield from self._key_steps(removed, added)
+        if self.kind != "edge":
+            yield from self._key_steps(removed, added)
+            removed, added = (
+                [constraint for constraint in side if constraint.kind != "key"] for side in (removed, added)
+            )
         for constraint in removed:
             ids = [self.before.properties[name].id for name in constraint.fields if name in self.before.properties]
-            if constraint.kind != "key" and all(id in self.new_properties for id in ids):
+            if constraint.kind == "key" or all(id in self.new_properties for id in ids):
                 yield RemoveConstraint(
                     type_kind=self.kind,
                     type_name=self.name,
@@ -352,12 +356,11 @@ class _TypeChange:
                     code=_REMOVE_CODES[constraint.kind],
                 )
         for constraint in added:
-            if constraint.kind != "key":
-                effect = self._on_rows(self._added_effect(constraint, removed))
-                code = _ADD_CODES[constraint.kind] if effect == "validate" else None
-                yield AddConstraint(
-                    type_kind=self.kind, type_name=self.name, constraint=constraint, effect=effect, code=code
-                )
+            effect = self._on_rows(self._added_effect(constraint, removed))
+            code = _ADD_CODES[constraint.kind] if effect == "validate" else None
+            yield AddConstraint(
+                type_kind=self.kind, type_name=self.name, constraint=constraint, effect=effect, code=code
+            )
 
     def _key_steps(self, removed: list[Constraint], added: list[Constraint]) -> Iterator[MigrationStep]:
         advice = "declare a new node type with the key you want, and load its nodes"
@@ -371,6 +374,8 @@ class _TypeChange:
         """Whether rows must be checked before this constraint holds."""
         if constraint.kind == "index":
             return "metadata"
+        if constraint.kind == "key":
+            return "validate"
         members = [self.after.properties[name] for name in constraint.fields if name in self.after.properties]
         new = [member for member in members if member.id not in self.old_properties]
         if constraint.kind == "unique":

@@ -1,20 +1,24 @@
-"""`.pg` text -> syntax tree. The grammar is schema.lark; lark is loaded on the first parse, not on import."""
+"""`.pg` text -> syntax tree. The docstring of a method is its rule in docs/grammar.md."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Callable
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import NoReturn, cast, get_args
 
-from omnigraph.language.parser_cache import parser_cache
+from omnigraph.language.catalog import ConstraintKind
+from omnigraph.language.parsing.cursor import Cursor, Mistake
+from omnigraph.language.parsing.tokens import END, NAME, SIGN, STRING, TRIVIA, TYPE_NAME, Token, Tokenizer, unquote
 from omnigraph.language.position import NOWHERE, Position
+from omnigraph.language.schema.mistakes import explain, type_error
 from omnigraph.language.schema.rules import SchemaText
 from omnigraph.language.schema.syntax import (
     AnnotationSyntax,
     ArgumentSyntax,
     CardinalitySyntax,
     ConstraintSyntax,
+    DeclarationSyntax,
     EdgeSyntax,
     InterfaceSyntax,
     MemberSyntax,
@@ -28,245 +32,365 @@ from omnigraph.language.schema.syntax import (
 )
 from omnigraph.values.types import INTEGER_RANGES, Scalar
 
-Children = list[Any]
+KEYWORDS = ("interface", "node", "edge", "implements", "enum")
+INTEGER = "a number"
+FLOAT = "a decimal number"
+CARD = "@card(...)"
+CONSTRAINT = "a constraint"
+ANNOTATION = "an annotation"
+_ENUM_VALUE = "an enum value"
 
-if TYPE_CHECKING:
-    from lark import Lark, Token
-
-_ESCAPES = {'\\"': '"', "\\\\": "\\", "\\n": "\n", "\\r": "\r", "\\t": "\t"}
+# `@key`, `@unique` and `@index` without an argument are annotations of a property; with one they are constraints.
+# `@index(language: "simple")` names no property: it is an annotation too.
+TOKENS = {
+    NAME: r"[a-z_][A-Za-z0-9_]*",
+    TYPE_NAME: r"[A-Z][A-Za-z0-9_]*",
+    CARD: rf"@[ \t\r\n]*card(?={TRIVIA}\()",
+    CONSTRAINT: rf"@[ \t\r\n]*(?:{'|'.join(get_args(ConstraintKind))})(?={TRIVIA}\((?!{TRIVIA}language{TRIVIA}:))",
+    ANNOTATION: r"@[ \t\r\n]*[a-z_][A-Za-z0-9_]*",
+    STRING: r'"(?:[^"\\]|\\["\\nrt])*+"',
+    FLOAT: r"-?[0-9]+\.[0-9]+",
+    INTEGER: r"-?[0-9]+",
+    SIGN: r"->|\.\.|[{}()\[\]:,=?-]",
+}
+ENUM_VALUES = re.compile(r"[A-Za-z0-9_-]+")
+_BASES = frozenset(scalar.value for scalar in Scalar if scalar is not Scalar.VECTOR)
 _MIN_INTEGER, _MAX_INTEGER = INTEGER_RANGES[Scalar.I64][0], INTEGER_RANGES[Scalar.U64][1]
 
 
 def parse_schema(text: str, file: str | None = None) -> SchemaSyntax:
     """The tree of a schema. Raises SchemaError and nothing else, whatever the text."""
-    from lark.exceptions import UnexpectedInput
-
-    from omnigraph.language.schema.mistakes import explain
-
     source = SchemaText(text, file)
     _check_unicode(source)
+    parser = SchemaParser(source)
     try:
-        tree = _parser().parse(text)
-    except UnexpectedInput as mistake:
-        raise explain(mistake, source) from None
-    except _RefusedSchema as refused:
-        raise source.error(refused.code, refused.place, **refused.fields) from None
-    assert isinstance(tree, SchemaSyntax)
-    return tree
+        return parser.schema()
+    except Mistake as mistake:
+        raise explain(mistake, source, parser.kind) from None
 
 
 @cache
-def _parser() -> Lark:
-    from lark import Lark
-
-    grammar = Path(__file__).with_name("schema.lark").read_text("utf-8")
-    return Lark(
-        grammar,
-        start="schema",
-        parser="lalr",
-        lexer="contextual",
-        transformer=_tree_builder(),
-        maybe_placeholders=False,
-        cache=parser_cache("schema"),
-    )
+def _tokenizer() -> Tokenizer:
+    return Tokenizer(TOKENS)
 
 
 def _check_unicode(source: SchemaText) -> None:
     try:
         source.text.encode()
     except UnicodeEncodeError as error:
-        before = source.text[: error.start]
-        place = Position(before.count("\n") + 1, error.start - (before.rfind("\n") + 1) + 1)
         shown = SchemaText(source.text.encode("utf-8", "replace").decode(), source.file)
-        raise shown.error("S010", place) from None
+        raise shown.error("S010", source.position(error.start)) from None
 
 
-class _RefusedSchema(Exception):
-    """The text matches the grammar but cannot be represented as a tree."""
+class SchemaParser:
+    """Schemas (`.pg`)
 
-    def __init__(self, code: str, place: Position, **fields: object) -> None:
-        super().__init__(code)
-        self.code = code
-        self.place = place
-        self.fields = fields
+    A schema is a list of declarations. Keywords are soft: `node`, `enum` or `true` are good property names. `@key`, `@unique` and
+    `@index` without an argument are annotations of a property; with one they are constraints. `@index(language: "simple")`
+    names no property: it is an annotation too. The compiler checks the rest.
+    """
+
+    def __init__(self, source: SchemaText) -> None:
+        self._source = source
+        self._cursor = Cursor(source.text, _tokenizer())
+        self.kind = ""
+        """Of the declaration that is being read."""
+        self._name = ""
+
+    def schema(self) -> SchemaSyntax:
+        """schema: (interface | node | edge)*"""
+        kinds: dict[str, Callable[[Token], DeclarationSyntax]]
+        kinds = {"interface": self.interface, "node": self.node, "edge": self.edge}
+        declarations: list[DeclarationSyntax] = []
+        while word := self._cursor.accept(*kinds):
+            name = self._cursor.expect(TYPE_NAME)
+            self.kind, self._name = word.text, name.text
+            declarations.append(kinds[word.text](name))
+        self._cursor.expect(END)
+        return SchemaSyntax(tuple(declarations))
+
+    def interface(self, name: Token) -> InterfaceSyntax:
+        """interface: 'interface' TYPE_NAME '{' property* '}'"""
+        if self._at_annotation():
+            self._refuse_annotation("S012", name=self._name)
+        members, end = self.body()
+        return InterfaceSyntax(name.text, self._at(name), end, cast(tuple[PropertySyntax, ...], members))
+
+    def node(self, name: Token) -> NodeSyntax:
+        """node: 'node' TYPE_NAME annotation* implements? body"""
+        annotations = self.annotations()
+        if self._cursor.token.kind == CONSTRAINT:
+            word = self._cursor.token
+            self._refuse("S306", word, name=_annotation_name(word), owner=self._name)
+        implements = self.implements() if self._cursor.accept("implements") else ()
+        if implements and self._at_annotation():
+            self._refuse_annotation("S007", owner=f"node {self._name}", name=self._name)
+        members, end = self.body()
+        return NodeSyntax(name.text, self._at(name), end, annotations, implements, members)
+
+    def edge(self, name: Token) -> EdgeSyntax:
+        """edge: 'edge' TYPE_NAME ':' TYPE_NAME '->' TYPE_NAME card? (annotation | constraint)* body?"""
+        self._cursor.expect(":")
+        source = self._cursor.expect(TYPE_NAME)
+        self._cursor.expect("->")
+        target = self._cursor.expect(TYPE_NAME)
+        cardinality = self.card() if self._cursor.at(CARD) else None
+        annotations: list[AnnotationSyntax] = []
+        constraints: list[ConstraintSyntax] = []
+        while self._cursor.at(ANNOTATION, CONSTRAINT) or self._at_annotation():
+            if self._cursor.token.kind == CONSTRAINT:
+                constraints.append(self.constraint())
+            else:
+                annotations.append(self.annotation())
+        members, end = self.body() if self._cursor.at("{") else ((), NOWHERE)
+        return EdgeSyntax(
+            name.text,
+            self._at(name),
+            end,
+            source=NameSyntax(source.text, self._at(source)),
+            target=NameSyntax(target.text, self._at(target)),
+            cardinality=cardinality,
+            annotations=tuple(annotations),
+            constraints=tuple(constraints),
+            members=members,
+        )
+
+    def implements(self) -> tuple[NameSyntax, ...]:
+        """implements: 'implements' TYPE_NAME (',' TYPE_NAME)*"""
+        names = [self._cursor.expect(TYPE_NAME)]
+        while self._cursor.accept(","):
+            names.append(self._cursor.expect(TYPE_NAME))
+        return tuple(NameSyntax(name.text, self._at(name)) for name in names)
+
+    def card(self) -> CardinalitySyntax:
+        """card: '@card' '(' INTEGER '..' INTEGER? ')'"""
+        word = self._cursor.advance()
+        self._cursor.expect("(")
+        minimum = self._cursor.expect(INTEGER)
+        self._cursor.expect("..")
+        maximum = self._cursor.accept(INTEGER)
+        self._cursor.expect(")")
+        low, high = self._bound(minimum), None if maximum is None else self._bound(maximum)
+        return CardinalitySyntax(low, high, self._at(word))
+
+    def _bound(self, token: Token) -> int:
+        value = self._unsigned(token)
+        if value >= 2**32:
+            self._refuse("S114", token, found=_shorten(token.text))
+        return value
+
+    def body(self) -> tuple[tuple[MemberSyntax, ...], Position]:
+        """body: '{' (property | constraint)* '}'"""
+        self._cursor.expect("{")
+        members: list[MemberSyntax] = []
+        while not (close := self._cursor.accept("}")):
+            if self.kind != "interface" and self._cursor.at(CONSTRAINT):
+                members.append(self.constraint())
+            elif self._at_annotation():
+                self._refuse_member()
+            else:
+                members.append(self.property())
+        return tuple(members), self._at(close)
+
+    def property(self) -> PropertySyntax:
+        """property: NAME ':' type annotation*"""
+        name = self._cursor.expect(NAME)
+        if name.text in ("interface", "node", "edge") and self._cursor.token.text != ":":
+            raise Mistake(name, frozenset("}"))
+        self._cursor.expect(":")
+        type_ = self.type()
+        annotations = self.annotations()
+        return PropertySyntax(name.text, type_, annotations, self._at(name))
+
+    def type(self) -> TypeSyntax:
+        """type: (SCALAR | '[' SCALAR ']' | enum | vector) '?'?"""
+        word = self._cursor.token
+        values: tuple[str, ...] = ()
+        dimension = None
+        is_list = word.text == "["
+        if is_list:
+            self._cursor.advance()
+            word = self._cursor.token
+        if word.text not in _BASES and (is_list or word.text not in ("enum", "Vector")):
+            raise type_error(word, self._source, is_list)
+        self._cursor.advance()
+        if is_list:
+            self._cursor.expect("]")
+        elif word.text == "enum":
+            values = self.enum()
+        elif word.text == "Vector":
+            dimension = self.vector()
+        nullable = self._cursor.accept("?") is not None
+        return TypeSyntax(word.text, nullable, is_list, values, dimension, self._at(word))
+
+    def enum(self) -> tuple[str, ...]:
+        """enum: 'enum' '(' (ENUM_VALUE (',' ENUM_VALUE)*)? ')'"""
+        values: list[str] = []
+        self._cursor.expect("(")
+        if not self._cursor.accept(")"):
+            while not values or self._cursor.accept(","):
+                if not self._cursor.reread(_ENUM_VALUE, ENUM_VALUES):
+                    raise self._cursor.mistake()
+                values.append(self._cursor.advance().text)
+            self._cursor.expect(")")
+        return tuple(values)
+
+    def vector(self) -> int:
+        """vector: 'Vector' '(' INTEGER ')'"""
+        self._cursor.expect("(")
+        dimension = self._unsigned(self._cursor.expect(INTEGER))
+        self._cursor.expect(")")
+        return dimension
+
+    def constraint(self) -> ConstraintSyntax:
+        """constraint: ('@key' | '@unique' | '@index' | '@range' | '@check') '(' (limit (',' limit)*)? ')'
+        limit: argument | range
+        """
+        word = self._cursor.advance()
+        arguments: list[ArgumentSyntax | RangeSyntax] = []
+        self._cursor.expect("(")
+        if not self._cursor.accept(")"):
+            arguments.append(self.limit())
+            while self._cursor.accept(","):
+                arguments.append(self.limit())
+            self._cursor.expect(")")
+        return ConstraintSyntax(cast(ConstraintKind, _annotation_name(word)), tuple(arguments), self._at(word))
+
+    def limit(self) -> ArgumentSyntax | RangeSyntax:
+        """range: number '..' number? | '..' number
+        number: INTEGER | FLOAT
+        """
+        if self._cursor.accept(".."):
+            if not self._at_number():
+                raise self._cursor.mistake()
+            bound = self.literal()
+            return RangeSyntax(None, cast(int | float, bound.value), bound.place)
+        low = self.argument()
+        if isinstance(low.value, bool | str) or not self._cursor.accept(".."):
+            return low
+        high = cast(int | float, self.literal().value) if self._at_number() else None
+        return RangeSyntax(low.value, high, low.place)
+
+    def _at_number(self) -> bool:
+        return self._cursor.token.kind == FLOAT or self._cursor.at(INTEGER)
+
+    def annotations(self) -> tuple[AnnotationSyntax, ...]:
+        annotations: list[AnnotationSyntax] = []
+        while self._cursor.token.kind == CARD or self._cursor.at(ANNOTATION):
+            annotations.append(self.annotation())
+        return tuple(annotations)
+
+    def annotation(self) -> AnnotationSyntax:
+        """annotation: '@' NAME ('(' (argument (',' NAME '=' literal)* | NAME ':' literal (',' NAME ':' literal)*) ')')?"""
+        word = self._cursor.advance()
+        name = _annotation_name(word)
+        argument, options = self.arguments(word) if self._cursor.accept("(") else (None, ())
+        for value in (*([argument] if argument else ()), *options):
+            if name != "default" and _is_signed(value.value):
+                raise self._source.error("S011", value.place, found=str(value.value))
+        return AnnotationSyntax(name, argument, options, self._at(word))
+
+    def arguments(self, annotation: Token) -> tuple[ArgumentSyntax | None, tuple[OptionSyntax, ...]]:
+        first: ArgumentSyntax | None = self.argument()
+        assert first is not None
+        options: list[OptionSyntax] = []
+        sign = "="
+        if first.is_word and self._cursor.accept(":"):
+            options.append(OptionSyntax(str(first.value), self.literal().value, first.place))
+            first, sign = None, ":"
+        if _annotation_name(annotation) == "card" and self._cursor.token.text == "..":
+            self._refuse("S008", annotation)
+        while self._cursor.accept(","):
+            name = self._cursor.expect(NAME)
+            self._cursor.expect(sign)
+            options.append(OptionSyntax(name.text, self.literal().value, self._at(name)))
+        self._cursor.expect(")")
+        return first, tuple(options)
+
+    def argument(self) -> ArgumentSyntax:
+        """argument: literal | NAME"""
+        token = self._cursor.token
+        if token.kind == NAME and token.text not in ("true", "false"):
+            return ArgumentSyntax(self._cursor.advance().text, True, self._at(token))
+        self._cursor.at(NAME)
+        return self.literal()
+
+    def literal(self) -> ArgumentSyntax:
+        """literal: STRING | INTEGER | FLOAT | 'true' | 'false'"""
+        token = self._cursor.token
+        if token.text in ("true", "false"):
+            value: str | int | float | bool = token.text == "true"
+        elif token.kind == STRING:
+            value = unquote(token.text)
+        elif token.kind == FLOAT:
+            value = self._decimal(token)
+        elif token.kind == INTEGER:
+            value = self._integer(token)
+        else:
+            raise self._cursor.mistake(STRING, INTEGER, "true or false")
+        self._cursor.advance()
+        return ArgumentSyntax(value, place=self._at(token))
+
+    # ------------------------------------------------------------ refusals
+
+    def _at_annotation(self) -> bool:
+        return self._cursor.token.kind in (ANNOTATION, CONSTRAINT, CARD)
+
+    def _refuse_annotation(self, code: str, **fields: object) -> NoReturn:
+        """An annotation where none may stand."""
+        token = self._cursor.token
+        self._refuse("S008" if _annotation_name(token) == "card" else code, token, **fields)
+
+    def _refuse_member(self) -> NoReturn:
+        """An annotation that starts a member of a body."""
+        token = self._cursor.token
+        name = _annotation_name(token)
+        if self.kind == "interface":
+            self._refuse_annotation("S013", name=self._name, kind=name)
+        if name in ("key", "unique", "index"):
+            self._refuse("S401", token, name=name)
+        if name in ("range", "check"):
+            self._refuse("S402" if name == "range" else "S403", token)
+        words = ", ".join("@" + kind for kind in get_args(ConstraintKind))
+        advice = f"constraints are {words}; an annotation stands behind a property"
+        if name in ("description", "instruction", "rename_from"):
+            advice = f"@{name} of a type stands before the braces"
+        self._refuse_annotation("S404", name=name, advice=advice)
+
+    def _refuse(self, code: str, token: Token, **fields: object) -> NoReturn:
+        raise self._source.error(code, self._at(token), **fields)
+
+    # ------------------------------------------------------------ tokens as values
+
+    def _at(self, token: Token) -> Position:
+        return self._cursor.position(token)
+
+    def _integer(self, token: Token) -> int:
+        digits = token.text.lstrip("-").lstrip("0") or "0"
+        if len(digits) <= 20:
+            value = -int(digits) if token.text.startswith("-") else int(digits)
+            if _MIN_INTEGER <= value <= _MAX_INTEGER:
+                return value
+        raise self._source.error("S009", self._at(token), found=_shorten(token.text))
+
+    def _decimal(self, token: Token) -> float:
+        value = float(token.text)
+        if value in (float("inf"), float("-inf")):
+            self._refuse("S009", token, found=_shorten(token.text))
+        return value
+
+    def _unsigned(self, token: Token) -> int:
+        if token.text.startswith("-"):
+            self._refuse("S011", token, found=_shorten(token.text))
+        return self._integer(token)
 
 
-def _refuse(code: str, token: Token, **fields: object) -> NoReturn:
-    raise _RefusedSchema(code, _place(token), **fields)
-
-
-def _place(token: Token) -> Position:
-    return Position(token.line or 1, token.column or 1)
+def _annotation_name(token: Token) -> str:
+    return token.text[1:].strip()
 
 
 def _shorten(text: str) -> str:
     return text if len(text) <= 24 else f"{text[:20]}…"
-
-
-def _integer(token: Token) -> int:
-    digits = token.lstrip("-").lstrip("0") or "0"
-    if len(digits) <= 20:
-        value = -int(digits) if token.startswith("-") else int(digits)
-        if _MIN_INTEGER <= value <= _MAX_INTEGER:
-            return value
-    _refuse("S009", token, found=_shorten(token))
-
-
-def _decimal(token: Token) -> float:
-    value = float(token)
-    if value in (float("inf"), float("-inf")):
-        _refuse("S009", token, found=_shorten(token))
-    return value
-
-
-def _unsigned(token: Token) -> int:
-    if token.startswith("-"):
-        _refuse("S011", token, found=_shorten(token))
-    return _integer(token)
-
-
-def unquote(quoted: str) -> str:
-    """The value of a string literal."""
-    body = quoted[1:-1]
-    if "\\" not in body:
-        return body
-    parts: list[str] = []
-    position = 0
-    while position < len(body):
-        width = 2 if body[position] == "\\" else 1
-        piece = body[position : position + width]
-        parts.append(_ESCAPES.get(piece, piece))
-        position += width
-    return "".join(parts)
-
-
-@dataclass(frozen=True)
-class _Body:
-    members: tuple[MemberSyntax, ...]
-    end: Position
-
-
-def _tree_builder() -> Any:
-    """The lark transformer that makes our tree while the parser reduces. Built here because its base class is lark's."""
-    from lark import Token, Transformer
-
-    class TreeBuilder(Transformer[Token, SchemaSyntax]):
-        def schema(self, children: Children) -> SchemaSyntax:
-            return SchemaSyntax(tuple(children))
-
-        def interface(self, children: Children) -> InterfaceSyntax:
-            _, name, *members, close = children
-            return InterfaceSyntax(str(name), _place(name), _place(close), tuple(members))
-
-        def node(self, children: Children) -> NodeSyntax:
-            _, name, *rest, close = children
-            return NodeSyntax(
-                str(name),
-                _place(name),
-                _place(close),
-                annotations=tuple(child for child in rest if isinstance(child, AnnotationSyntax)),
-                implements=next((child for child in rest if isinstance(child, tuple)), ()),
-                members=tuple(child for child in rest if isinstance(child, PropertySyntax | ConstraintSyntax)),
-            )
-
-        def edge(self, children: Children) -> EdgeSyntax:
-            _, name, start, end, *rest = children
-            body = next((child for child in rest if isinstance(child, _Body)), None)
-            return EdgeSyntax(
-                str(name),
-                _place(name),
-                body.end if body else NOWHERE,
-                source=NameSyntax(str(start), _place(start)),
-                target=NameSyntax(str(end), _place(end)),
-                cardinality=next((child for child in rest if isinstance(child, CardinalitySyntax)), None),
-                annotations=tuple(child for child in rest if isinstance(child, AnnotationSyntax)),
-                members=body.members if body else (),
-            )
-
-        def body(self, children: Children) -> _Body:
-            *members, close = children
-            return _Body(tuple(members), _place(close))
-
-        def implements(self, children: Children) -> tuple[NameSyntax, ...]:
-            return tuple(NameSyntax(str(name), _place(name)) for name in children[1:])
-
-        def card(self, children: Children) -> CardinalitySyntax:
-            word, minimum, *rest = children
-            bounds = [_unsigned(bound) for bound in (minimum, *rest)]
-            for bound, value in zip((minimum, *rest), bounds, strict=True):
-                if value >= 2**32:
-                    _refuse("S114", bound, found=_shorten(bound))
-            return CardinalitySyntax(bounds[0], bounds[1] if rest else None, _place(word))
-
-        def property(self, children: Children) -> PropertySyntax:
-            name, kind, *annotations = children
-            return PropertySyntax(str(name), kind, tuple(annotations), _place(name))
-
-        def type(self, children: Children) -> TypeSyntax:
-            core: TypeSyntax = children[0]
-            if len(children) == 1:
-                return core
-            return TypeSyntax(core.base, True, core.is_list, core.values, core.dimension, core.place)
-
-        def base_type(self, children: Children) -> TypeSyntax:
-            return TypeSyntax(str(children[0]), place=_place(children[0]))
-
-        def list_type(self, children: Children) -> TypeSyntax:
-            return TypeSyntax(str(children[0]), is_list=True, place=_place(children[0]))
-
-        def enum_type(self, children: Children) -> TypeSyntax:
-            word, *values = children
-            return TypeSyntax("enum", values=tuple(str(value) for value in values), place=_place(word))
-
-        def vector_type(self, children: Children) -> TypeSyntax:
-            word, dimension = children
-            return TypeSyntax("Vector", dimension=_unsigned(dimension), place=_place(word))
-
-        def constraint(self, children: Children) -> ConstraintSyntax:
-            word, *arguments = children
-            return ConstraintSyntax(word[1:].strip(), tuple(arguments), _place(word))
-
-        def range_from(self, children: Children) -> RangeSyntax:
-            low, *rest = children
-            return RangeSyntax(low.value, rest[0].value if rest else None, low.place)
-
-        def range_to(self, children: Children) -> RangeSyntax:
-            return RangeSyntax(None, children[0].value, children[0].place)
-
-        def annotation(self, children: Children) -> AnnotationSyntax:
-            word, *rest = children
-            rest = [value for value in rest if value is not None]
-            argument = rest.pop(0) if rest and isinstance(rest[0], ArgumentSyntax) else None
-            options = tuple(rest)
-            name = word[1:].strip()
-            for value in (*([argument] if argument else ()), *options):
-                if name != "default" and _is_signed(value.value):
-                    raise _RefusedSchema("S011", value.place, found=str(value.value))
-            return AnnotationSyntax(name, argument, options, _place(word))
-
-        def option(self, children: Children) -> OptionSyntax:
-            name, literal = children
-            return OptionSyntax(str(name), literal.value, _place(name))
-
-        def argument(self, children: Children) -> ArgumentSyntax:
-            return children[0]  # type: ignore[no-any-return]  # lark's children are untyped
-
-        def word(self, children: Children) -> ArgumentSyntax:
-            return ArgumentSyntax(str(children[0]), True, _place(children[0]))
-
-        def string_literal(self, children: Children) -> ArgumentSyntax:
-            return ArgumentSyntax(unquote(children[0]), place=_place(children[0]))
-
-        def float_literal(self, children: Children) -> ArgumentSyntax:
-            return ArgumentSyntax(_decimal(children[0]), place=_place(children[0]))
-
-        def int_literal(self, children: Children) -> ArgumentSyntax:
-            return ArgumentSyntax(_integer(children[0]), place=_place(children[0]))
-
-        def bool_literal(self, children: Children) -> ArgumentSyntax:
-            return ArgumentSyntax(children[0] == "true", place=_place(children[0]))
-
-    return TreeBuilder()
 
 
 def _is_signed(value: object) -> bool:

@@ -162,7 +162,9 @@ def _header(declaration: DeclarationSyntax) -> str:
             if declaration.cardinality is not None:
                 card = declaration.cardinality
                 words.append(f"@card({card.minimum}..{'' if card.maximum is None else card.maximum})")
-            return " ".join([*words, *map(_annotation, declaration.annotations)])
+            return " ".join(
+                [*words, *map(_member, declaration.constraints), *map(_annotation, declaration.annotations)]
+            )
 
 
 def _member(member: MemberSyntax) -> str:
@@ -243,13 +245,16 @@ def _node_syntax(node: NodeType, catalog: Catalog) -> NodeSyntax:
 
 def _edge_syntax(edge: EdgeType) -> EdgeSyntax:
     unbounded = edge.min_out == 0 and edge.max_out is None
+    members = _members(edge, set())
+    keys = tuple(member for member in members if isinstance(member, ConstraintSyntax) and member.kind == "key")
     return EdgeSyntax(
         edge.name,
         source=NameSyntax(edge.source),
         target=NameSyntax(edge.target),
         cardinality=None if unbounded else CardinalitySyntax(edge.min_out, edge.max_out),
         annotations=_type_annotations(edge),
-        members=_members(edge, set()),
+        constraints=keys,
+        members=tuple(member for member in members if member not in keys),
     )
 
 

@@ -163,9 +163,6 @@ class _PropertyRules:
     ) -> Constraint:
         if any(constraint.kind == kind for constraint in seen):
             raise self.source.error("S305", annotation.place, target=self.target, name=kind)
-        if kind == "key" and self.kind == "edge":
-            advice = "an edge is identified by its id; use @unique(src, dst) in the body to allow one edge per pair"
-            raise self.source.error("S308", annotation.place, name=kind, target=self.target, advice=advice)
         check_member(kind, self.syntax.name, type, self.owner, annotation, self.source)
         return Constraint(kind, (self.syntax.name,))
 

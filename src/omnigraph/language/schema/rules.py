@@ -77,11 +77,11 @@ _TABLE = (
     ("S405", "@{name} on {owner} references unknown property '{property}'", "{advice}"),
     ("S406", "@key property {target} cannot be nullable", "remove the ? behind its type"),
     ("S407", "@key is not supported on {shape} property {target}", "use a String, number, Bool, Date or DateTime as key"),
-    ("S408", "node type {owner} has multiple @key constraints; only one is supported", "for a key of several properties write @key(a, b) once"),
+    ("S408", "{kind} type {owner} has multiple @key constraints; only one is supported", "for a key of several properties write @key(a, b) once"),
     ("S409", "@{name} is not supported on {shape} property {target}", "{advice}"),
     ("S410", "@range on {target} requires a numeric type, got {type}", "remove the constraint, or make the property I32, I64, U32, U64, F32 or F64"),
     ("S411", "@check on {target} requires String type, got {type}", "remove the constraint, or make the property a String"),
-    ("S412", "@{name} constraint is not supported on edges (edge {owner})", "edges take @unique and @index; put the rule on a node type"),
+    ("S412", "@{name} constraint is not supported on edges (edge {owner})", "edges take @key, @unique and @index; put the rule on a node type"),
     ("S413", "@range on {target} has min ({minimum}) above max ({maximum})", "write the smaller bound first"),
     ("S414", "@check on {target} has an invalid pattern: {reason}", "correct the regular expression"),
     ("S415", "@check on {target} uses {feature}, which patterns here do not have", "write the pattern without it; several @check constraints on one property must all hold"),
@@ -123,6 +123,10 @@ class SchemaText:
     def line(self, number: int) -> str:
         lines = self.text.split("\n")
         return lines[number - 1].rstrip("\r") if 0 < number <= len(lines) else ""
+
+    def position(self, offset: int) -> Position:
+        before = self.text[:offset]
+        return Position(before.count("\n") + 1, offset - before.rfind("\n"))
 
     def error(self, code: str, place: Position, **fields: object) -> SchemaError:
         rule = RULES[code]

@@ -51,7 +51,27 @@ def _kept(before: Property | None, after: Property) -> Property:
     if columns[0].type != stored_type(after.type):
         columns = (_new_column(after), *columns)
     is_as_ever = not before.columns and columns == stored_columns(replace(after, columns=()))
-    return replace(after, columns=() if is_as_ever else columns, fill=before.fill if after.is_required else None)
+    return replace(after, columns=() if is_as_ever else columns, fill=before.fill)
+
+
+def lost_properties(before: Catalog, after: Catalog) -> list[str]:
+    """The properties of both schemas, by their names in `after`, that `after` reads from fewer columns, or without a value in
+    older rows: values that were written under `before` would be missing."""
+    lost = []
+    for entity in after.tables.values():
+        declared = before.by_id.get(entity.id)
+        known = {} if declared is None else {property.id: property for property in declared.properties.values()}
+        for property in entity.properties.values():
+            was = known.get(property.id)
+            if was is not None and not is_readable(was, property):
+                lost.append(f"{entity.name}.{property.name}")
+    return lost
+
+
+def is_readable(before: Property, after: Property) -> bool:
+    """Whether every value that was written under one declaration of a property is read under another."""
+    has_columns = {*stored_columns(before)} <= {*stored_columns(after)}
+    return has_columns and (before.fill is None or after.fill is not None)
 
 
 def _new_column(property: Property) -> StoredColumn:

@@ -117,6 +117,8 @@ class EdgeSyntax(_Declaration):
     target: NameSyntax = NameSyntax("")
     cardinality: CardinalitySyntax | None = None
     annotations: tuple[AnnotationSyntax, ...] = ()
+    constraints: tuple[ConstraintSyntax, ...] = ()
+    """Those before the braces."""
     members: tuple[MemberSyntax, ...] = ()
 
 

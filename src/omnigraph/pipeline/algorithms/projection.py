@@ -60,7 +60,7 @@ class EdgeProjection:
 
 
 def _check_weight(view: View, edge: str, weight: str) -> None:
-    import pyarrow.types as pt
+    from pyarrow import types as pt
 
     schema = view.schema(f"edge:{edge}")
     names = [

@@ -1,7 +1,7 @@
 """A schema change as one commit: the plan on the newest head, the checks it needs, the schema object, the entry.
 
-No row is read for a step that any rows satisfy, and none is written: the new schema says where the values of each property
-are stored. Whoever commits meanwhile is no reason to fail. If a table that was checked moved, it is checked again; if the
+No row is read for a step that any rows satisfy, and none is written, except the edges of a type that gets a key: the new schema
+says where the values of each property are stored. Whoever commits meanwhile is no reason to fail. If a table that was checked moved, it is checked again; if the
 schema moved, the change is planned again on it, and is refused only if the plan is another one by then.
 """
 
@@ -14,7 +14,7 @@ from omnigraph.errors import Contention, ExpectedVersionMismatch, PreconditionFa
 from omnigraph.history import SCHEMA, Commit, Entry, PublishPlan, TableChange, check_attribution
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.schema.migration import MigrationPlan, plan_migration
-from omnigraph.pipeline.evolve.migrating import Migrated, Migration, migrate, under
+from omnigraph.pipeline.evolve.migrating import Migrated, Migration, migrate, under, with_keys
 from omnigraph.pipeline.evolve.validation import Validation
 from omnigraph.pipeline.progress import Progress, Silent
 from omnigraph.pipeline.runner import Runner
@@ -85,7 +85,7 @@ def apply_schema(
             return SchemaReceipt(branch, plan, None)
         if change.migration is not None:
             read = tuple(sorted(view.snapshot.tables))  # It may have looked at any of them.
-        prepared = _prepared(view, entry, plan, read, done)
+        prepared = _prepared(view, entry, plan, read, with_keys(repository, done, view.catalog))
         try:
             named = replace(prepared, actor=actor, message=message, if_commit=if_commit)
             return SchemaReceipt(branch, plan, publish(repository.history, named))

@@ -7,6 +7,7 @@ filled with what goes. What they write has the new schema alone, and is checked 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from omnigraph.errors import UsageError
 from omnigraph.history import Entry, Snapshot, TableChange
@@ -15,9 +16,10 @@ from omnigraph.language.catalog_json import catalog_hash
 from omnigraph.language.query.compiler import compile_queries
 from omnigraph.language.query.plan import InsertMatches, MutationPlan
 from omnigraph.read import matched_rows
-from omnigraph.views import View
+from omnigraph.views import Repository, View
 from omnigraph.write import GroupCommitter, WriteTransaction, run_mutation
 from omnigraph.write.constraints import check_deltas
+from omnigraph.write.rekeying import rekey, rekeyed_edges
 from omnigraph.write.staging import stage_versions, write_rows
 
 
@@ -52,6 +54,16 @@ def moved(snapshot: Snapshot, before: Catalog, after: Catalog) -> dict[str, Tabl
     return changes
 
 
+def with_keys(repository: Repository, done: Migrated, before: Catalog) -> Migrated:
+    """The same, with the ids of keys that the schema before did not have. No two edges have the same key."""
+    view = repository.view(done.snapshot)
+    rekeyed = {edge.table_key: rekey(view, edge) for edge in rekeyed_edges(before, view.catalog)}
+    tables = {key: table for key, table in rekeyed.items() if table is not None}
+    states = {**done.snapshot.tables, **{key: table.state for key, table in tables.items()}}
+    unsynced = repository.tables.unsynced(table.staged for table in tables.values())
+    return Migrated(replace(done.snapshot, tables=states), (*done.unsynced, *unsynced))
+
+
 def under(view: View, after: Catalog, digest: str) -> Snapshot:
     """The snapshot of a view with its tables under the names of another schema."""
     tables = dict(view.snapshot.tables)
@@ -71,7 +83,7 @@ def migrate(view: View, entry: Entry, after: Catalog, migration: Migration) -> M
     writing = repository.view(under(view, after, repository.hold_catalog(after)))
     transaction = WriteTransaction(repository, GroupCommitter(repository), entry.branch, at=(entry, reading))
     for plan in _mutations(after, both, migration):
-        run_mutation(transaction, plan, {}, matched_rows)
+        transaction.run(partial(run_mutation, plan=plan, parameters={}, reading=matched_rows))
     # A node that goes takes its edges with it, those of a type that is dropped anyway too.
     changed = transaction.deltas(lambda key: (writing if key in after.tables else reading).schema(key))
     deltas = {key: replace(delta, entity=after.tables[key]) for key, delta in changed.items() if key in after.tables}
@@ -129,7 +141,13 @@ def _with_dropped(before: Catalog, after: Catalog) -> Catalog:
         name: replace(node, properties=properties(node) | {key: node.properties[key] for key in node.key})
         for name, node in after.nodes.items()
     } | dropped
-    edges = {name: replace(edge, properties=properties(edge)) for name, edge in after.edges.items()}
+    edges = {
+        name: replace(
+            edge,
+            properties=properties(edge) | {key: edge.properties[key] for key in edge.key if key in edge.properties},
+        )
+        for name, edge in after.edges.items()
+    }
     for edge in before.edges.values():
         source, target = (kept.get(before.nodes[end].id, end) for end in (edge.source, edge.target))
         if edge.id not in kept and edge.name.lower() not in words and {source, target} <= nodes.keys():

@@ -8,6 +8,7 @@ from pathlib import Path
 from omnigraph.errors import UsageError
 from omnigraph.language.catalog import Catalog, dropped_names
 from omnigraph.language.query.lint import lint_queries
+from omnigraph.language.schema.stored_columns import is_readable
 from omnigraph.pipeline.evolve.migrating import under
 from omnigraph.views import View
 
@@ -67,9 +68,15 @@ def seen_through(old: View, schema_of: View) -> View:
         known = (
             {property.id: property for property in before[entity.id].properties.values()} if entity.id in before else {}
         )
-        for property in entity.required if entity.id in before and old.rows(before[entity.id].table_key) else ():
+        has_rows = entity.id in before and old.rows(before[entity.id].table_key) > 0
+        for property in entity.properties.values() if has_rows else ():
             had = known.get(property.id)
-            if property.fill is None and (had is None or not had.is_required):
+            if had is not None and not is_readable(had, property):
+                raise UsageError(
+                    f"{entity.name}.{property.name} is {had.type} in that state, and not every value is {property.type}",
+                    hint="ask with the schema of that state: leave the other schema out",
+                )
+            if property.is_required and (property.fill is None if had is None else not had.is_required):
                 raise UsageError(
                     f"{entity.name}.{property.name} is required now, and entities of that state may lack it",
                     hint="ask with the schema of that state: leave the newer schema out",

@@ -11,7 +11,7 @@ from typing import Literal
 
 from omnigraph.errors import SchemaChangeRefused
 from omnigraph.history import Snapshot
-from omnigraph.language.catalog import Catalog, Constraint, EntityType, stored_columns
+from omnigraph.language.catalog import Catalog, Constraint, EntityType
 from omnigraph.language.schema.migration import MigrationPlan
 from omnigraph.language.schema.migration_steps import (
     AddConstraint,
@@ -19,7 +19,6 @@ from omnigraph.language.schema.migration_steps import (
     ChangeCardinality,
     MigrationStep,
     NarrowEnum,
-    RelaxProperty,
     RequireProperty,
     WidenProperty,
 )
@@ -30,7 +29,6 @@ from omnigraph.pipeline.runner import LocalRunner, Runner
 from omnigraph.pipeline.target import TableVersion, Target
 from omnigraph.rules import Check, Need
 from omnigraph.rules.cardinality import CardinalityCheck
-from omnigraph.rules.check import MAX_VIOLATIONS
 from omnigraph.rules.uniqueness import UniqueCheck
 from omnigraph.rules.values import ValueCheck, check_of, exactness
 from omnigraph.tables import Layout
@@ -72,13 +70,12 @@ class Validation:
             question for step in self.plan.steps if step.effect == "validate" for question in self._questions(step)
         ]
         tasks = [(question, task) for question in questions for task in self._tasks(question)]
-        relaxed = [step for step in self.plan.steps if isinstance(step, RelaxProperty) and step.effect == "validate"]
-        broken = [*self._broken(tasks), *(fault for step in relaxed if (fault := self._filled(step)) is not None)]
+        broken = list(self._broken(tasks))
         if broken:
             raise SchemaChangeRefused([], broken)
         # A table without rows was looked at too: rows that come to it meanwhile have to be.
         needs = [need for question in questions for need in (*question.check.own, *question.check.others)]
-        read = {*(need.table for need in needs), *(f"{step.type_kind}:{step.type_name}" for step in relaxed)}
+        read = {need.table for need in needs}
         return tuple(sorted(key for table in read if (key := self._key(table)) is not None))
 
     def _broken(self, tasks: Sequence[tuple[_Question, CheckTask]]) -> Iterator[Violations]:
@@ -96,23 +93,6 @@ class Validation:
                 shown = [(violation.id, question.check.error(violation).message) for violation in first]
                 yield question.step.line(), report.count, shown
 
-    def _filled(self, step: RelaxProperty) -> Violations | None:
-        """Rows whose value of a property is the one that stands for all older rows: a null there would be that value too."""
-        entity = self._entity(self.plan.catalog, step.type_kind, step.type_name)
-        state = self.after.table(entity.table_key)
-        if state is None or not state.rows:
-            return None
-        table = self.view.repository.tables.open(
-            state.path, state.version, layout=Layout.of(entity), inline=state.inline
-        )
-        column = stored_columns(entity.properties[step.property_name])[0].name
-        older = [fragment for fragment in table.fragments if column not in table.held_columns[fragment.id]]
-        if not older:
-            return None
-        ids = table.read(["id"], fragments=[fragment.id for fragment in older]).column("id").to_pylist()
-        message = f"{entity.name}.{step.property_name} is not stored in this row; 'omnigraph optimize' stores it"
-        return step.line(), len(ids), [(id, message) for id in sorted(ids)[:MAX_VIOLATIONS]]
-
     # ------------------------------------------------------------ what to ask
 
     def _questions(self, step: MigrationStep) -> Iterator[_Question]:
@@ -124,9 +104,9 @@ class Validation:
                 )
             case WidenProperty():
                 yield self._exact(step)
-            case AddConstraint(constraint=Constraint(kind="unique", fields=fields)):
+            case AddConstraint(constraint=Constraint(kind="unique" | "key" as kind, fields=fields)):
                 entity = self._entity(self.plan.catalog, step.type_kind, step.type_name)
-                yield _Question(step, UniqueCheck(entity, fields))
+                yield _Question(step, UniqueCheck(entity, fields, declares_key=kind == "key"))
             case AddConstraint():
                 entity = self._entity(self.plan.catalog, step.type_kind, step.type_name)
                 yield _Question(step, check_of(entity, step.constraint))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -48,10 +49,10 @@ _TEXT_KINDS: tuple[tuple[str, tuple[Scalar, ...]], ...] = (
 _FIRST_DATE = 3
 """From there on the kinds are those of dates."""
 _DECLARED = "declared by the source"
-_NO_VALUE = frozenset(["n/a", "#n/a", "null", "nan", "-", "--", "?"])
-"""Words that people write where there is no value."""
-_NO_NUMBER = frozenset(["na", "none", "nil", "."])
-"""Words that mean it among numbers and dates."""
+_NO_VALUE = frozenset(["n/a", "#n/a", "null", "nan", "-", "--", "?", "na", "none", "nil", "."])
+"""Words that people write among numbers and dates where there is no value. In texts each of them can be a name: Nan is a city."""
+_NO_REFERENCE = frozenset(["n/a", "N/A", "#N/A", "null", "NULL", "-", "--", "?"])
+"""Words that mean it among the keys of other rows, of which they are none."""
 KEY_SCALARS = (Scalar.STRING, Scalar.I64, Scalar.U64)
 
 
@@ -69,6 +70,7 @@ class SampledColumn:
     """The sampled values of a column. `is_text`: cells, whose type is what they spell; else the type of Arrow is known.
 
     `declared` is what the source itself says of cells; `is_words`, that they are texts and no numbers, though maybe dates.
+    `null_words` are texts that the user takes for null; the values have nulls instead.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class SampledColumn:
         separator: str | None = None,
         declared: Scalar | None = None,
         is_words: bool = False,
+        null_words: Mapping[str, int] | None = None,
     ) -> None:
         self.name = name
         self.values = values
@@ -87,6 +90,7 @@ class SampledColumn:
         self.separator = separator
         self.declared = declared
         self.is_words = is_words
+        self.null_words = dict(null_words or {})
 
     def with_values(self, values: pa.Array) -> SampledColumn:
         return SampledColumn(
@@ -96,7 +100,24 @@ class SampledColumn:
             separator=self.separator,
             declared=self.declared,
             is_words=self.is_words,
+            null_words=self.null_words,
         )
+
+    def without_words(self, words: Collection[str]) -> SampledColumn:
+        """With null instead of these texts, each of which is counted."""
+        import pyarrow as pa
+
+        counts = self.counts(words) if pa.types.is_string(self.values.type) else {}
+        if not counts:
+            return self
+        column = self.with_values(_with_nulls(self.values, counts))
+        column.null_words |= counts
+        return column
+
+    def counts(self, words: Collection[str]) -> dict[str, int]:
+        """How often each of these texts is a value, without those that never are."""
+        held = [word for word in words if word in self.distinct_set]
+        return {} if not held else _counts(self.texts, held)
 
     @cached_property
     def present(self) -> pa.Array:
@@ -142,6 +163,9 @@ class SampledColumn:
     @cached_property
     def guess(self) -> Guess:
         guess = self._listed() if self.separator else self._of_text() if self.is_text else self._of_arrow()
+        if self.null_words:
+            reason = f"{guess.reason}; {taken_for_null(self.null_words, self.rows)}, as asked for with --null"
+            guess = replace(guess, reason=reason, nulls=(*self.null_words, *guess.nulls))
         nullable = bool(self.nulls or guess.nulls) or not self.rows
         return replace(guess, type=_with(guess.type, nullable=nullable))
 
@@ -232,22 +256,17 @@ class SampledColumn:
         return Guess(PropertyType(Scalar.F64), reason, format)
 
     def _without_null_words(self) -> Guess | None:
-        """What the other values are, when some are words for none."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        for words, kinds in ((_NO_VALUE, "enum"), (_NO_VALUE | _NO_NUMBER, "number")):
-            held = tuple(sorted(word for word in self.distinct_set if word.strip().lower() in words))
-            if not held or len(held) == len(self.distinct):
-                continue
-            is_null = pc.is_in(self.values, value_set=pa.array(held, pa.string()))
-            rest = self.with_values(pc.if_else(is_null, pa.scalar(None, pa.string()), self.values)).guess
-            is_enum = rest.type.enum is not None
-            if rest.type.scalar is not Scalar.STRING or rest.type.is_list or (is_enum and kinds == "enum"):
-                count = pc.sum(is_null).as_py()
-                reason = f"{count:,} of {self.rows:,} are {' or '.join(map(_shown, held))}, which is taken for null"
-                return replace(rest, reason=f"{rest.reason}; {reason}", nulls=(*held, *rest.nulls))
-        return None
+        """What the other values are, when some are words for none: numbers or dates. In texts a word stays what it is."""
+        held = sorted(word for word in self.distinct_set if word.strip().lower() in _NO_VALUE)
+        if not held or len(held) == len(self.distinct):
+            return None
+        counts = self.counts(held)
+        plain = self.with_values(_with_nulls(self.values, counts))
+        plain.null_words = {}
+        rest = plain.guess
+        if rest.type.scalar is Scalar.STRING:
+            return None
+        return replace(rest, reason=f"{rest.reason}; {taken_for_null(counts, self.rows)}", nulls=(*counts, *rest.nulls))
 
     def _nearly(self) -> str:
         """Why a column is text although most of it looks like something else."""
@@ -295,7 +314,7 @@ class SampledColumn:
     # ------------------------------------------------------------ columns of Arrow
 
     def _of_arrow(self) -> Guess:
-        import pyarrow.types as pt
+        from pyarrow import types as pt
 
         kind = self.values.type
         is_list = pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind)
@@ -307,8 +326,32 @@ class SampledColumn:
         return Guess(PropertyType(Scalar.STRING), f"a column of {kind}, as text")
 
 
-def means_no_value(word: str) -> bool:
-    return word.strip().lower() in _NO_VALUE
+def means_no_reference(word: str) -> bool:
+    return word.strip() in _NO_REFERENCE
+
+
+def taken_for_null(counts: Mapping[str, int], rows: int) -> str:
+    """The words, and how often each comes."""
+    (first, count), *others = counts.items()
+    more = "".join(f", {number:,} are {_shown(word)}" for word, number in others)
+    return f"{count:,} of {rows:,} are {_shown(first)}{more}, which {'is' if not others else 'are'} taken for null"
+
+
+def _counts(texts: pa.Array, words: list[str]) -> dict[str, int]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    held = texts.filter(pc.is_in(texts, value_set=pa.array(words, pa.string())))
+    counted = {entry["values"]: entry["counts"] for entry in pc.value_counts(held).to_pylist()}
+    return {word: counted[word] for word in words}
+
+
+def _with_nulls(values: pa.Array, words: Collection[str]) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    is_null = pc.is_in(values, value_set=pa.array(list(words), pa.string()))
+    return pc.if_else(is_null, pa.scalar(None, pa.string()), values)
 
 
 def _with(type: PropertyType, *, nullable: bool) -> PropertyType:
@@ -328,7 +371,7 @@ def _shown(text: str) -> str:
 
 def _scalar_of(kind: pa.DataType) -> Scalar | None:
     """The scalar that holds every value of an Arrow type."""
-    import pyarrow.types as pt
+    from pyarrow import types as pt
 
     if pt.is_dictionary(kind):
         return _scalar_of(kind.value_type)

@@ -6,14 +6,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from omnigraph.errors import UsageError
+from omnigraph.pipeline.infer.choices import Choices
 from omnigraph.pipeline.infer.columns import Guess, SampledColumn
 from omnigraph.pipeline.infer.found_tables import FoundTable
 from omnigraph.pipeline.infer.naming import Names, property_name, property_names, type_name, words_of
-from omnigraph.pipeline.infer.relations import Key, Reference, asked_keys, ends_of, key_of, references_of
+from omnigraph.pipeline.infer.relations import (
+    Key,
+    Reference,
+    asked_keys,
+    ends_of,
+    key_of,
+    near_references,
+    references_of,
+)
 from omnigraph.pipeline.load.mapping import MappedSource
 from omnigraph.records.documents import NUMBER, PARENT
 from omnigraph.records.picking import Picked
-from omnigraph.values.types import PropertyType
+from omnigraph.values.types import PropertyType, Scalar
+
+MIN_REPEATS, MIN_VALUES = 20, 13
+"""A text that comes so often, of so many, may be a node; fewer are an enum."""
 
 
 @dataclass
@@ -75,8 +87,39 @@ class DraftEdge:
             )
             or (end == "to" and (self.nulls or self._may_lack_values))
         )
-        nulls = {"to": self.nulls} if self.nulls else {}
+        nulls = {
+            end: words
+            for end, names, meant in (("from", self.ends[0], ()), ("to", self.ends[1], self.nulls))
+            if (words := tuple(dict.fromkeys([*meant, *self._null_words(names)])))
+        }
         return _sources(self.table, self.name, columns, skipped, self.properties, distinct=False, nulls=nulls)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What tells its edges apart, if all rows are known: the node that they start from, if its own row names the other end, or
+        both ends. () if rows share it."""
+        if not self.table.is_whole:
+            return ()
+        start, end = self.ends
+        candidates = {("src",): start} if self.source_node.table is self.table else {}
+        return next(
+            (key for key, names in (candidates | {("src", "dst"): start + end}).items() if self._is_key(names)), ()
+        )
+
+    def _is_key(self, names: Sequence[str]) -> bool:
+        """Whether no two rows that are edges share the values of these columns."""
+        held = [self.table.columns.get(name) for name in names]
+        columns = [column for column in held if column is not None and not column.guess.format]
+        if len(columns) < len(names) or any(column.guess.type.is_list for column in columns):
+            return False
+        absent = {None, "", *self.nulls}
+        rows = list(zip(*(column.texts.to_pylist() for column in columns), strict=True))
+        edges = [row for row in rows if not absent & set(row)]
+        return bool(edges) and len(set(edges)) == len(edges)
+
+    def _null_words(self, names: Sequence[str]) -> list[str]:
+        held = [self.table.columns.get(name) for name in names]
+        return [word for column in held if column is not None for word in column.null_words]
 
     @property
     def _may_lack_values(self) -> bool:
@@ -123,17 +166,21 @@ class Drafts:
     edges: list[DraftEdge]
 
 
-def draft(tables: Sequence[FoundTable], keys: Sequence[str]) -> Drafts:
-    """The types that the tables seem to hold. UsageError when a key that was asked for is none."""
-    rows = [table for table in tables if table.contains is None]
+def draft(tables: Sequence[FoundTable], keys: Sequence[str], choices: Choices) -> Drafts:
+    """The types that the tables seem to hold. UsageError when a key or a choice that was asked for is none."""
+    rows = choices.with_value_tables([table for table in tables if table.contains is None])
     requested = asked_keys(rows, keys)
     key_by_table: dict[int, Key] = {}
     for place, table in enumerate(rows):
         key = None if table.ends and not requested.get(place) else key_of(table, requested.get(place), rows)
         if key is not None:
             key_by_table[id(table)] = key
-    references = {id(table): references_of(table, rows, key_by_table) for table in rows}
-    edge_ends = _edge_tables(rows, references, key_by_table, set(requested))
+    references, near = {}, {}
+    for table in rows:
+        likely = references_of(table, rows, key_by_table)
+        other = near_references(table, likely, rows, key_by_table)
+        references[id(table)], near[id(table)] = choices.chosen(table, likely, other, rows, key_by_table)
+    edge_ends = _edge_tables(rows, references, near, key_by_table, set(requested), choices)
     names = Names()
     nodes = {
         id(table): DraftNode(names.claim(type_name(table.label)), table, key_by_table.get(id(table)))
@@ -144,7 +191,7 @@ def draft(tables: Sequence[FoundTable], keys: Sequence[str]) -> Drafts:
     for table in rows:
         held = {name: reference for name, reference in references[id(table)].items() if id(reference.target) in nodes}
         if id(table) in nodes:
-            edges += _edges_of_node(nodes[id(table)], held, nodes, names)
+            edges += _edges_of_node(nodes[id(table)], held, near[id(table)], nodes, names)
         else:
             edges.append(_edge_of_table(table, edge_ends[id(table)], held, nodes, names))
     edges += [edge for table in tables if (edge := _containment(table, nodes, names)) is not None]
@@ -156,8 +203,10 @@ def draft(tables: Sequence[FoundTable], keys: Sequence[str]) -> Drafts:
 def _edge_tables(
     tables: Sequence[FoundTable],
     references: dict[int, dict[str, Reference]],
+    near: dict[int, dict[str, Reference]],
     keys: dict[int, Key],
     requested: set[int],
+    choices: Choices,
 ) -> dict[int, tuple[str, str]]:
     """Tables whose rows are edges, with the columns of their ends."""
     referred = {
@@ -168,9 +217,17 @@ def _edge_tables(
     }
     edges: dict[int, tuple[str, str]] = {}
     for place, table in enumerate(tables):
-        if place in requested:
+        if place in requested or choices.is_node(table):
             continue
-        ends = ends_of(table, references[id(table)], keys.get(id(table)), is_referred_to=id(table) in referred)
+        ends = ends_of(
+            table,
+            references[id(table)],
+            near[id(table)],
+            keys.get(id(table)),
+            is_referred_to=id(table) in referred,
+        )
+        if choices.is_edge(table):
+            ends = ends or _first_two(table, references[id(table)])
         if ends is not None and not any(references[id(table)][end].target is table for end in ends):
             edges[id(table)] = ends
     # An end must be a node.
@@ -181,8 +238,22 @@ def _edge_tables(
     }
 
 
+def _first_two(table: FoundTable, references: dict[str, Reference]) -> tuple[str, str]:
+    if len(references) < 2:
+        raise UsageError(
+            f"{type_name(table.label)} cannot be an edge: {len(references)} of its columns refer to others",
+            hint=f"--choose {type_name(table.label)}.column=Type says which column refers to which type",
+        )
+    first, second, *_ = references
+    return first, second
+
+
 def _edges_of_node(
-    node: DraftNode, references: dict[str, Reference], nodes: dict[int, DraftNode], names: Names
+    node: DraftNode,
+    references: dict[str, Reference],
+    near: dict[str, Reference],
+    nodes: dict[int, DraftNode],
+    names: Names,
 ) -> list[DraftEdge]:
     """The node's own properties, and an edge for every column that refers to a node."""
     table = node.table
@@ -196,11 +267,19 @@ def _edges_of_node(
         node.needs_id = True
         target = nodes[id(reference.target)]
         wanted = type_name(f"{node.name} {' '.join(_edge_words(name, target))}")
-        ends, reason = (node.id_columns, (name,)), f"'{name}': {reference.reason}"
+        ends = (node.id_columns, (name,))
+        reason = f"'{name}': {reference.reason} (--choose {node.name}.{name}=property)"
         edges.append(DraftEdge(names.claim(wanted), table, node, target, ends, reason, reference.nulls))
     edges += _edges_of_several_columns(node, nodes, names)
-    gone = {name for edge in edges for name in edge.ends[1]} - set(keys)
+    kept = {name for name, reference in references.items() if reference.is_near}
+    gone = {name for edge in edges for name in edge.ends[1]} - set(keys) - kept
     node.properties = _properties(table, gone, node.name, keys)
+    for property in node.properties:
+        name = property.column.name
+        if name in near:
+            property.remark = property.remark.partition("; each value comes")[0]
+            choice = f"--choose {node.name}.{name}={type_name(near[name].target.label)}, or --missing skip"
+            property.remark += f"; {near[name].reason} ({choice}: an edge)"
     return edges
 
 
@@ -253,7 +332,20 @@ def _properties(table: FoundTable, gone: set[str], owner: str, keys: Sequence[st
         if name in keys:
             guess = Guess(PropertyType(guess.type.scalar), guess.reason)
         wanted = property_name(table.names.get(name, name), owner)
-        properties.append(DraftProperty(names.claim(wanted), column, guess))
+        chosen = names.claim(wanted)
+        remark = (
+            "" if chosen == wanted else f"; '{wanted}' is a name that the graph or another column has, so '{chosen}'"
+        )
+        count = len(column.distinct)
+        if (
+            1 < count <= len(column.present) / MIN_REPEATS
+            and count >= MIN_VALUES
+            and guess.type.scalar is Scalar.STRING
+        ):
+            remark += (
+                f"; each value comes {len(column.present) / count:,.0f} times (--choose {owner}.{name}=node: a node)"
+            )
+        properties.append(DraftProperty(chosen, column, guess, remark))
     return properties
 
 
@@ -265,8 +357,15 @@ def _edge_of_table(
     names: Names,
 ) -> DraftEdge:
     source, target = (nodes[id(references[end].target)] for end in ends)
-    reason = f"every row has keys of {source.name} in '{ends[0]}' and of {target.name} in '{ends[1]}'"
-    name = names.claim(type_name(table.label))
+    name = type_name(table.label)
+    if name in {node.name for node in nodes.values()}:
+        name = type_name(f"{source.name} {table.label}")
+    name = names.claim(name)
+    near = "".join(f"; '{end}': {references[end].reason}" for end in ends if references[end].is_near)
+    reason = (
+        f"every row has keys of {source.name} in '{ends[0]}' and of {target.name} in '{ends[1]}'{near} "
+        f"(--choose {type_name(table.label)}=node)"
+    )
     edge = DraftEdge(name, table, source, target, ((ends[0],), (ends[1],)), reason)
     edge.properties = _properties(table, set(ends), name)
     for node in (source, target):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ from omnigraph.pipeline.load.inputs import format_of
 from omnigraph.pipeline.load.mapped_rows import without_structs
 from omnigraph.pipeline.load.reading import parquet_batches
 from omnigraph.pipeline.load.text import UTF_8, kind_of, open_text
+from omnigraph.pipeline.progress import Progress, waiting_for
 from omnigraph.records.csv_rows import DELIMITERS, CsvReader
 from omnigraph.records.picking import column_names
 from omnigraph.values.types import Scalar
@@ -94,32 +96,40 @@ class FoundTable:
 
 
 def found_tables(
-    files: Sequence[InputFile], sample: int | None, headers: Mapping[str, tuple[str, ...]]
+    files: Sequence[InputFile],
+    sample: int | None,
+    headers: Mapping[str, tuple[str, ...]],
+    progress: Progress,
 ) -> list[FoundTable]:
     """The tables of all files, in the order of their names. `headers`: the columns of CSV files without any, by address."""
-    from omnigraph.pipeline.infer.nested import tables_of_documents
-
     named = _short_names([file.address for file in files])
     tables: list[FoundTable] = []
     for file in files:
-        name, start = named[file.address], _start(file)
-        kind = database_kind(start)
+        name = named[file.address]
         try:
-            if kind is not None:
-                tables += _tables_of_database(file, name, kind, sample)
-                continue
-            match format_of(file, None):
-                case "csv":
-                    tables.append(_table_of_csv(file, name, start, sample, headers.get(file.address, ())))
-                case "parquet":
-                    tables.append(_table_of_parquet(file, name, sample))
-                case _:
-                    _refuse_kind(start)
-                    tables += tables_of_documents(file, name, sample)
+            with waiting_for(f"looking at {name}", progress):
+                tables += _tables_of_file(file, name, sample, headers.get(file.address, ()))
         except UnreadableInput as error:
             error.file = file.name
             raise
     return tables
+
+
+def _tables_of_file(file: InputFile, name: str, sample: int | None, header: tuple[str, ...]) -> list[FoundTable]:
+    from omnigraph.pipeline.infer.nested import tables_of_documents
+
+    start = _start(file)
+    kind = database_kind(start)
+    if kind is not None:
+        return _tables_of_database(file, name, kind, sample)
+    match format_of(file, None):
+        case "csv":
+            return [_table_of_csv(file, name, start, sample, header)]
+        case "parquet":
+            return [_table_of_parquet(file, name, sample)]
+        case _:
+            _refuse_kind(start)
+            return tables_of_documents(file, name, sample)
 
 
 _NUMBERED = re.compile(r"[-_. ]*(part)?[-_. ]*[0-9][-_.0-9]*$")
@@ -162,15 +172,15 @@ def _joined(group: list[FoundTable]) -> FoundTable:
 
 def _short_names(addresses: list[str]) -> dict[str, str]:
     """A name for each file: its own, with as much of its folders as it takes to tell it from the others."""
-    short: dict[str, str] = {}
-    for address in addresses:
-        parts = address.split("/")
-        for count in range(1, len(parts) + 1):
-            name = "/".join(parts[-count:])
-            if sum(other == name or other.endswith("/" + name) for other in addresses) == 1:
-                break
-        short[address] = name
-    return short
+    endings = {address: _endings(address) for address in addresses}
+    counts = Counter(ending for held in endings.values() for ending in held)
+    return {address: next((end for end in held if counts[end] == 1), address) for address, held in endings.items()}
+
+
+def _endings(address: str) -> list[str]:
+    """The file's name, then with its folder, and so on."""
+    parts = address.split("/")
+    return ["/".join(parts[-count:]) for count in range(1, len(parts) + 1)]
 
 
 def _start(file: InputFile) -> bytes:

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.errors import UsageError
+from omnigraph.pipeline.infer.choices import Choices
 from omnigraph.pipeline.infer.drafting import DraftEdge, DraftNode, draft
-from omnigraph.pipeline.infer.found_tables import found_tables, joined_parts
+from omnigraph.pipeline.infer.found_tables import FoundTable, found_tables, joined_parts
 from omnigraph.pipeline.infer.kuzu import FILES as KUZU_FILES
 from omnigraph.pipeline.infer.kuzu import Kuzu
 from omnigraph.pipeline.infer.layouts import from_neo4j, separate_headers
 from omnigraph.pipeline.infer.rendering import schema_text
 from omnigraph.pipeline.load.files import InputFile, find_files
 from omnigraph.pipeline.load.mapping import ColumnMap
+from omnigraph.pipeline.progress import Progress, Silent, waiting_for
 
 SAMPLE_ROWS = 100_000
 _DATA = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".db", ".sqlite", ".sqlite3", ".duckdb")
@@ -46,18 +48,38 @@ def infer(
     paths: Sequence[str],
     *,
     keys: Sequence[str] = (),
+    nulls: Sequence[str] = (),
+    choices: Choices | None = None,
     sample: int = SAMPLE_ROWS,
     options: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
 ) -> InferredSchema:
-    """`keys`: `Type.column`, or a column of any type. `sample`: rows of each table that are looked at, 0 for all."""
+    """`keys`: `Type.column`, or a column of any type. `nulls`: texts that mean null in every column. `sample`: rows of each table
+    that are looked at, 0 for all."""
     if sample < 0:
         raise UsageError("a sample has no negative number of rows", hint="--sample 0 looks at all of them")
     data, cypher, others = _files(paths, options)
     data, headers = separate_headers(data)
     kuzu = Kuzu.of(cypher.get("schema.cypher", ""), cypher.get("copy.cypher", ""))
-    tables = joined_parts(found_tables(data, sample or None, {**headers, **kuzu.headers(data)}))
+    progress = progress or Silent()
+    tables = joined_parts(found_tables(data, sample or None, {**headers, **kuzu.headers(data)}, progress))
     tables = [table for table in from_neo4j(kuzu.declared(tables)) if table.columns or table.contains]
-    drafts = draft(tables, keys)
+    for table in tables:
+        table.columns = {name: column.without_words(nulls) for name, column in table.columns.items()}
+    with waiting_for("looking for keys and references", progress):
+        return _inferred(tables, keys, choices or Choices(), sample, data, others)
+
+
+def _inferred(
+    tables: list[FoundTable],
+    keys: Sequence[str],
+    choices: Choices,
+    sample: int,
+    data: list[InputFile],
+    others: list[str],
+) -> InferredSchema:
+    choices.check(tables)
+    drafts = draft(tables, keys, choices)
     text = schema_text(drafts, tables, sample or None, others)
     types: list[DraftNode | DraftEdge] = [*drafts.nodes, *drafts.edges]
     sources = tuple(source for type in types for source in type.sources())

@@ -8,17 +8,31 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from omnigraph.errors import UsageError
+from omnigraph.pipeline.infer.columns import KEY_SCALARS, SampledColumn
 from omnigraph.pipeline.infer.found_tables import FoundTable, arrays, stem_of
 from omnigraph.pipeline.infer.naming import singular
 from omnigraph.pipeline.load.files import InputFile
 from omnigraph.pipeline.load.text import UTF_8, open_text
-from omnigraph.records.documents import ITEMS, NUMBER, PARENT, Cells, documents, records_at
+from omnigraph.records.documents import ITEMS, MAX_DEPTH, MEMBERS, NUMBER, PARENT, VALUE, Cells, Place, documents
 from omnigraph.records.typed import Reject
+from omnigraph.values.types import Scalar
 
 OBJECT_KEYS = ("id", "login", "key", "uuid", "code", "slug", "username", "email", "number", "name", "title")
 """Members by which an object says which one it is."""
 _SURE_KEYS = ("id", "login", "uuid")
 """Those that are keys even if no object comes again."""
+
+
+MAX_TYPES = 200
+MAX_COLUMNS = 2_000
+"""What one file may hold of kinds of records, and one kind of members."""
+MAX_FLAT_MEMBERS = 200
+"""An object with more names of plain values, over all records, is a table of them."""
+MAX_ROLES = 20
+"""Objects in an object of every record that have more names than this are rows: `home` and `work` are not."""
+MIN_KEYED, MIN_KEYED_UNLIKE = 3, 50
+"""Objects in the one object of a file are rows from so many on, if they are alike; and if they are not."""
 
 
 @dataclass
@@ -27,7 +41,8 @@ class _NestedRecords:
 
     path: str
     records: list[Cells]
-    lists: list[str] = field(default_factory=list)
+    lists: dict[str, str] = field(default_factory=dict)
+    """Dotted name of a list of records, or of an object whose members are records -> the suffix of its place."""
     objects: dict[str, str] = field(default_factory=dict)
     """Dotted name of an object -> the name of its key."""
     list_keys: dict[str, str] = field(default_factory=dict)
@@ -35,20 +50,22 @@ class _NestedRecords:
 
     @property
     def inner(self) -> list[str]:
-        return [*(f"{name}{ITEMS}" for name in self.lists), *self.objects]
+        return [*(f"{name}{suffix}" for name, suffix in self.lists.items()), *self.objects]
 
 
 def tables_of_documents(file: InputFile, name: str, sample: int | None) -> list[FoundTable]:
-    """The types that a file of JSON seems to hold; what refers to what stands in `references`."""
+    """The types that a file of JSON seems to hold; what refers to what stands in `references`. UsageError if there are too many."""
     rejects: list[Reject] = []
     with open_text(file, UTF_8) as stream:
         read = documents(stream, rejects)
         read_records = list(read if sample is None else islice(read, sample))
         is_whole = next(read, None) is None
     values = [value for _, value in read_records if isinstance(value, Mapping)]
-    places = _places(read_records, values)
-    root = places[""]
-    is_wrapper = len(values) == 1 and bool(root.lists) and len(read_records) == 1
+    is_keyed = len(values) == len(read_records) == 1 and _is_keyed(values)
+    if is_keyed and sample is not None and len(values[0]) > sample:
+        read_records, is_whole = [(1, dict(islice(values[0].items(), sample)))], False
+    places = _places(read_records, values, MEMBERS if is_keyed else "", name)
+    is_wrapper = len(values) == 1 and len(read_records) == 1 and not is_keyed and bool(places[""].lists)
     labels = {path: _label(path, name) for path in places}
     merged = _alike(places)
     tables = [
@@ -59,45 +76,108 @@ def tables_of_documents(file: InputFile, name: str, sample: int | None) -> list[
     return [*tables, *_containments(name, places, merged, labels, is_whole, is_wrapper=is_wrapper)]
 
 
-def _places(documents: list[tuple[int, object]], values: list[Mapping[str, Any]]) -> dict[str, _NestedRecords]:
+def _places(
+    documents: list[tuple[int, object]], values: list[Mapping[str, Any]], start: str, file: str
+) -> dict[str, _NestedRecords]:
     """Every place with records, from the outside to the inside."""
     places: dict[str, _NestedRecords] = {}
-    waiting = [("", values)]
+    has_values = start == MEMBERS and not any(isinstance(inner, Mapping) for inner in values[0].values())
+    waiting: list[tuple[str, list[Any], bool]] = [
+        (start, list(values[0].values()) if start == MEMBERS else values, has_values)
+    ]
     while waiting:
-        path, raw = waiting.pop(0)
-        records = [cells for line, document in documents for cells in records_at(document, line, path)]
+        path, raw, has_values = waiting.pop(0)
+        at = Place(path, has_values=has_values)
+        records = [cells for line, document in documents for cells in at.records(document, line)]
         place = places[path] = _NestedRecords(path, records)
-        for member, items in _members(raw):
-            below = f"{path}.{member}" if path else member
-            objects = [item for item in items if isinstance(item, Mapping)]
-            inside = [inner for item in items if isinstance(item, list) for inner in item]
-            if any(inside) and all(isinstance(inner, Mapping) for inner in inside) and _all(items, list):
-                place.lists.append(member)
-                if (key := _key_of(inside)) is not None and _comes_again(inside, key):
+        if len(places) > MAX_TYPES:
+            raise _too_many(f"{MAX_TYPES} kinds of objects", file)
+        for member, inner in _members([value for value in raw if isinstance(value, Mapping)], file):
+            below = _joined(path, member)
+            if isinstance(inner, _Shared):
+                place.objects[member] = inner.key
+                waiting.append((below, inner.objects, False))
+            else:
+                place.lists[member] = inner.suffix
+                if (key := inner.key) is not None:
                     place.list_keys[member] = key
-                waiting.append((below + ITEMS, inside))
-            elif objects and (key := _key_of(objects)) is not None and _all(items, Mapping):
-                place.objects[member] = key
-                waiting.append((below, objects))
+                waiting.append((below + inner.suffix, inner.items, inner.has_values))
     return places
 
 
-def _members(raw: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[Any]]]:
-    """The members of records, and under dotted names those of the objects in them that are no records of their own."""
-    for member in dict.fromkeys(name for value in raw for name in value):
-        if "." in member or member.endswith(ITEMS) or not member:
-            continue
-        items = [value.get(member) for value in raw]
-        yield member, items
-        objects = [item for item in items if isinstance(item, Mapping)]
-        if objects and _all(items, Mapping) and _key_of(objects) is None:
-            empty: Mapping[str, Any] = {}
-            inner = [item if isinstance(item, Mapping) else empty for item in items]
-            yield from ((f"{member}.{name}", value) for name, value in _members(inner))
+@dataclass(frozen=True)
+class _Shared:
+    """Objects that are records of their own, and the member that tells them apart."""
+
+    objects: list[Any]
+    key: str
 
 
-def _all(items: list[Any], kind: type) -> bool:
-    return all(item is None or isinstance(item, kind) for item in items)
+@dataclass(frozen=True)
+class _Items:
+    """Records in lists, or under the names of an object's members."""
+
+    items: list[Any]
+    suffix: str
+    key: str | None = None
+    has_values: bool = False
+
+
+def _members(raw: Sequence[Mapping[str, Any]], file: str) -> Iterator[tuple[str, _Shared | _Items]]:
+    """The members of records that are records of their own; under dotted names those of the objects that are not."""
+    waiting: list[tuple[str, Sequence[Mapping[str, Any]]]] = [("", raw)]
+    count = 0
+    while waiting:
+        prefix, objects = waiting.pop(0)
+        names = dict.fromkeys(name for value in objects for name in value)
+        count += len(names)
+        if count > MAX_COLUMNS:
+            raise _too_many(f"{MAX_COLUMNS:,} different members of one kind of object", file)
+        for name in names:
+            if "." in name or name.endswith((ITEMS, MEMBERS)) or not name:
+                continue
+            items = [item for value in objects if (item := value.get(name)) is not None]
+            inner = _records_in(items)
+            if inner is not None:
+                yield prefix + name, inner
+            elif items and all(isinstance(item, Mapping) for item in items) and prefix.count(".") < MAX_DEPTH:
+                waiting.append((f"{prefix}{name}.", items))
+
+
+def _records_in(items: list[Any]) -> _Shared | _Items | None:
+    """What the values of one member hold, if it is records; None if they are plain, or objects to be flattened."""
+    if items and all(isinstance(item, list) for item in items):
+        inside = [inner for item in items for inner in item]
+        if any(inside) and all(isinstance(inner, Mapping) for inner in inside):
+            key = _key_of(inside)
+            return _Items(inside, ITEMS, key if key is not None and _comes_again(inside, key) else None)
+    if items and all(isinstance(item, Mapping) for item in items):
+        if _is_keyed(items):
+            inside = [inner for item in items for inner in item.values()]
+            return _Items(inside, MEMBERS, has_values=not any(isinstance(inner, Mapping) for inner in inside))
+        if (key := _key_of(items)) is not None:
+            return _Shared(items, key)
+    return None
+
+
+def _is_keyed(objects: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the members of objects are rows, whose names are their keys: objects that are alike, or very many plain values."""
+    names = {name for object in objects for name in object}
+    values = [value for object in objects for value in object.values() if value is not None]
+    inner = [value for value in values if isinstance(value, Mapping)]
+    if not inner:
+        return len(names) > MAX_FLAT_MEMBERS and not any(isinstance(value, list) for value in values)
+    if len(inner) < len(values) or len(names) < (MIN_KEYED if len(objects) == 1 else MAX_ROLES + 1):
+        return False
+    members = {name for value in inner for name in value}
+    return len(names) >= MIN_KEYED_UNLIKE or 0 < len(members) * len(inner) <= 2 * sum(map(len, inner))
+
+
+def _too_many(what: str, file: str) -> UsageError:
+    return UsageError(
+        f"{file} has more than {what}, which is no table",
+        hint="a load with a map takes what you need of it: 'at' and 'columns' of a map file",
+    )
 
 
 def _key_of(objects: list[Mapping[str, Any]]) -> str | None:
@@ -145,7 +225,7 @@ def _joined(path: str, member: str) -> str:
 
 
 def _label(path: str, file: str) -> str:
-    last = path.split(".")[-1].removesuffix(ITEMS)
+    last = path.split(".")[-1].removesuffix(ITEMS).removesuffix(MEMBERS)
     return singular(last) if last else stem_of(file)
 
 
@@ -163,7 +243,7 @@ def _table(
     key = _declared_key(places, path)
     if key is not None:
         records = list({record.get(key): record for record in reversed(records)}.values())[::-1]
-    inside = tuple(f"{member}." for member in place.objects)
+    inside = tuple(f"{member}." for member in (*place.objects, *place.lists))
     names = dict.fromkeys(
         name
         for record in records
@@ -181,11 +261,35 @@ def _table(
     if key is not None:
         table.key, table.distinct = (key,), True
     table.id_column = NUMBER
+    _name_member_column(table)
     for member, of_object in place.objects.items():
         column = f"{member}.{of_object}"
         table.columns[column] = arrays({column: [record.get(column) for record in records]})[column]
         table.references[column] = labels[merged[_joined(path, member)]]
     return table
+
+
+def _name_member_column(table: FoundTable) -> None:
+    """Of records that are members of an object: their name is a property, and the key if it is there once; unless a column repeats it."""
+    names = table.columns.get(MEMBERS)
+    if names is None:
+        return
+    same = next(
+        (
+            name
+            for name, column in table.columns.items()
+            if name != MEMBERS and len(column.distinct) == table.rows and column.texts.equals(names.texts)
+        ),
+        None,
+    )
+    table.names[VALUE] = "value"
+    table.names[MEMBERS] = "key" if "key" not in table.columns else f"{table.label} key"
+    table.key = (same or MEMBERS,)
+    table.known_by = "the names of an object's members"
+    if same is not None:
+        table.left_out.add(MEMBERS)
+    elif names.guess.type.scalar not in KEY_SCALARS or names.guess.format:
+        table.columns[MEMBERS] = SampledColumn(MEMBERS, names.values, is_text=True, declared=Scalar.STRING)
 
 
 def _declared_key(places: dict[str, _NestedRecords], path: str) -> str | None:
@@ -195,7 +299,7 @@ def _declared_key(places: dict[str, _NestedRecords], path: str) -> str | None:
             if _joined(above, member) == path:
                 return key
         for member, key in place.list_keys.items():
-            if _joined(above, member) + ITEMS == path:
+            if _joined(above, member) + place.lists[member] == path:
                 return key
     return None
 
@@ -214,8 +318,8 @@ def _containments(
     for path, place in places.items():
         if is_wrapper and path == "":
             continue
-        for member in place.lists:
-            below = _joined(path, member) + ITEMS
+        for member, suffix in place.lists.items():
+            below = _joined(path, member) + suffix
             records = places[below].records
             table = FoundTable(file, member.split(".")[-1], {}, len(records), is_whole, at=(below,))
             table.contains, table.depth = (merged[path], below), member.count(".") + 1

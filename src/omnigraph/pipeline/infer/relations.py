@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from omnigraph.errors import UsageError
-from omnigraph.pipeline.infer.columns import KEY_SCALARS, SampledColumn, means_no_value
+from omnigraph.pipeline.infer.columns import KEY_SCALARS, SampledColumn, means_no_reference
 from omnigraph.pipeline.infer.found_tables import FoundTable
 from omnigraph.pipeline.infer.naming import property_name, type_name, type_words, words_of
 
@@ -51,6 +51,8 @@ class Reference:
     reason: str
     nulls: tuple[str, ...] = ()
     """Texts in it that mean that there is none."""
+    is_near: bool = False
+    """Whether values of it are keys of no row: the column is then also a property, so that none is lost."""
 
 
 def asked_keys(tables: Sequence[FoundTable], keys: Sequence[str]) -> dict[int, tuple[str, ...]]:
@@ -195,13 +197,65 @@ def references_of(table: FoundTable, tables: Sequence[FoundTable], keys: dict[in
     return references
 
 
+NEAR_SHARE, NEAR_TEXT_SHARE = 0.5, 0.8
+"""So many of the values are keys in a near-reference: if its name speaks for it, and if only its texts do."""
+MIN_NEAR_MATCHES = 10
+"""So many different ones, if only its texts do."""
+MAX_EXCEPTIONS = 3
+
+
+def near_references(
+    table: FoundTable, references: Collection[str], tables: Sequence[FoundTable], keys: dict[int, Key]
+) -> dict[str, Reference]:
+    """The other columns of a table most of whose values are keys of another, or of its own."""
+    own = keys.get(id(table))
+    near: dict[str, tuple[float, Reference]] = {}
+    for name, column in table.columns.items():
+        if name in references or name in table.left_out or (own is not None and name in own.columns):
+            continue
+        for target in tables:
+            key = keys.get(id(target))
+            if key is None or len(key.columns) != 1 or not target.is_whole or not len(column.present):
+                continue
+            strength = _strength(name, column, table, target, key.columns[0])
+            share = _share(column, target, key.columns[0]) if strength else 0.0
+            if share >= (NEAR_SHARE if strength > 1 else NEAR_TEXT_SHARE) and share > near.get(name, (0.0,))[0]:
+                reference = reference_to(name, column, target, key)
+                matched = len(column.distinct_set & target.columns[key.columns[0]].distinct_set)
+                if strength > 1 or matched >= MIN_NEAR_MATCHES:
+                    near[name] = (share, reference)
+    return {name: reference for name, (_, reference) in near.items()}
+
+
+def reference_to(name: str, column: SampledColumn, target: FoundTable, key: Key) -> Reference:
+    """A reference that need not hold for every value: its reason has the share and the first exceptions."""
+    known = target.columns[key.columns[0]].distinct_set
+    others = [text for text in column.distinct.to_pylist() if text not in known]
+    share = _share(column, target, key.columns[0])
+    shown = ", ".join(map(repr, others[:MAX_EXCEPTIONS])) + (", ..." if len(others) > MAX_EXCEPTIONS else "")
+    reason = f"{share:.1%} of {len(column.present):,} values are keys of {type_name(target.label)}"
+    return Reference(name, target, f"{reason}, not {shown}" if others else reason, is_near=bool(others))
+
+
+def _share(column: SampledColumn, target: FoundTable, key: str) -> float:
+    """How many of the values are keys. Few are tried first: most columns refer to nothing."""
+    import pyarrow.compute as pc
+
+    keys = target.columns[key]
+    first = column.distinct.slice(0, 200).to_pylist()
+    if not any(text in keys.distinct_set for text in first) or not len(column.texts):
+        return 0.0
+    return float(pc.mean(pc.cast(pc.is_in(column.texts, value_set=keys.distinct), "float64")).as_py())
+
+
 @dataclass(frozen=True)
 class _Match:
     """How the values of a column meet the keys of a table. `nulls`: those that mean no value. `unknown`: those that may be keys of
     rows which were not looked at."""
 
     matched: int
-    nulls: tuple[str, ...]
+    nulls: Mapping[str, int]
+    rows: int
     unknown: int = 0
 
     def reason(self, target: FoundTable) -> str:
@@ -211,7 +265,7 @@ class _Match:
             return (
                 f"{self.matched:,} of {whole:,} different values are keys of the {target.rows:,} sampled rows of {name}"
             )
-        none = f", {' and '.join(map(repr, self.nulls))} means none" if self.nulls else ""
+        none = "".join(f", {word!r} means none ({count:,} of {self.rows:,})" for word, count in self.nulls.items())
         return f"all {self.matched:,} different values are keys of {name}{none}"
 
 
@@ -222,10 +276,10 @@ def _match(column: SampledColumn, target: FoundTable, keys: dict[int, Key], *, i
     if key is None or len(key.columns) != 1:
         return None
     others = column.distinct_set - target.columns[key.columns[0]].distinct_set
-    nulls = tuple(sorted(filter(means_no_value, others)))
+    nulls = column.counts(sorted(filter(means_no_reference, others)))
     matched, unknown = len(column.distinct) - len(others), len(others) - len(nulls)
     is_fit = not unknown or (is_likely and not target.is_whole)
-    return _Match(matched, nulls, unknown) if matched and is_fit else None
+    return _Match(matched, nulls, column.rows, unknown) if matched and is_fit else None
 
 
 def _declared(
@@ -236,7 +290,7 @@ def _declared(
     target = next((other for other in called if other.file == table.file), called[0] if called else None)
     if target is None or (match := _match(column, target, keys, is_likely=True)) is None:
         return None
-    return Reference(name, target, table.known_by, match.nulls)
+    return Reference(name, target, table.known_by, tuple(match.nulls))
 
 
 def _guessed(
@@ -260,7 +314,7 @@ def _guessed(
     if best is None:
         return None
     _, target, match = best
-    return Reference(name, target, match.reason(target), match.nulls)
+    return Reference(name, target, match.reason(target), tuple(match.nulls))
 
 
 def _strength(name: str, column: SampledColumn, table: FoundTable, target: FoundTable, key: str) -> int:
@@ -282,9 +336,14 @@ def _strength(name: str, column: SampledColumn, table: FoundTable, target: Found
 
 
 def ends_of(
-    table: FoundTable, references: dict[str, Reference], key: Key | None, *, is_referred_to: bool
+    table: FoundTable,
+    references: dict[str, Reference],
+    near: Collection[str],
+    key: Key | None,
+    *,
+    is_referred_to: bool,
 ) -> tuple[str, str] | None:
-    """The two columns that are the ends, when the rows of a table are edges."""
+    """The two columns that are the ends, when the rows of a table are edges. `near`: columns that seem to refer to others too."""
     if table.ends is not None:
         return table.ends if all(end in references for end in table.ends) else None
     complete = [
@@ -296,7 +355,7 @@ def ends_of(
     for first, second in _ENDS:
         if first in lower and second in lower:
             return lower[first], lower[second]
-    if is_referred_to or len(complete) != 2:
+    if is_referred_to or len(complete) != 2 or {*references, *near} != set(complete):
         return None
     if table.key and set(table.key) == set(complete):
         return complete[0], complete[1]

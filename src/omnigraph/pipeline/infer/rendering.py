@@ -69,6 +69,10 @@ def _node(node: DraftNode) -> Iterator[str]:
 def _edge(edge: DraftEdge) -> Iterator[str]:
     yield f"// {_inline(edge.table.origin)}: {_inline(edge.reason)}"
     head = f"edge {edge.name}: {edge.source_node.name} -> {edge.target_node.name}"
+    if edge.key:
+        unique = f"no {edge.source_node.name} has two" if edge.key == ("src",) else "no two rows have the same ends"
+        yield f"// Key: {unique}, so a row that is loaded again is the same edge."
+        head += f" @key({', '.join(edge.key)})"
     if not edge.properties:
         yield head
         return
@@ -81,7 +85,7 @@ def _edge(edge: DraftEdge) -> Iterator[str]:
 def _property(property: DraftProperty, reason: str, key: str) -> Iterator[str]:
     column = property.column
     missing = f"; {column.nulls:,} of {_count(column.rows)} without" if column.nulls and column.rows else ""
-    yield f"  // {_inline(repr(column.name))}: {_inline(reason)}{missing}"
+    yield f"  // {_inline(repr(column.name))}: {_inline(reason)}{missing}{_inline(property.remark)}"
     yield f"  {property.name}: {property.guess.type}{key}"
 
 

@@ -33,6 +33,11 @@ class ArrangedRows:
     _held: Sequence[tuple[int, TypedRows]]
     _order: np.ndarray | None
 
+    def id_range(self) -> tuple[str, str] | None:
+        """The first and the last id; None if they do not ascend."""
+        ids = self.rows.column("id")
+        return (ids[0].as_py(), ids[-1].as_py()) if _ascend(ids) else None
+
     def origins(self, places: np.ndarray) -> list[tuple[int, int]]:
         """The split and the line that the rows at these places came from."""
         import numpy as np
@@ -52,7 +57,8 @@ def arranged(entity: EntityType, held: Sequence[tuple[int, TypedRows]]) -> Arran
     import pyarrow as pa
 
     explicit_ids = sum(typed.explicit_ids for _, typed in held)
-    if not explicit_ids:
+    are_made = not explicit_ids and not entity.key
+    if are_made:
         held = sorted(held, key=lambda item: str(item[1].rows.column("id")[0]))
     schema = arrow_schema(entity)
     joined = pa.concat_tables([typed.rows for _, typed in held])
@@ -60,7 +66,7 @@ def arranged(entity: EntityType, held: Sequence[tuple[int, TypedRows]]) -> Arran
     order = _by_ends(rows) if isinstance(entity, EdgeType) else None
     if order is None:
         return ArrangedRows(rows, explicit_ids, held, None)
-    columns = {"src": order.src, "dst": order.dst} | ({} if explicit_ids else {"id": _ascending(rows.column("id"))})
+    columns = {"src": order.src, "dst": order.dst} | ({"id": _ascending(rows.column("id"))} if are_made else {})
     others = rows.drop_columns(list(columns)).combine_chunks().take(pa.array(order.places))
     cells = [columns[name] if name in columns else others.column(name) for name in rows.column_names]
     return ArrangedRows(pa.Table.from_arrays(cells, schema=rows.schema), explicit_ids, held, order.places)
@@ -72,9 +78,14 @@ def _ascending(ids: pa.ChunkedArray) -> pa.Array:
     import pyarrow.compute as pc
 
     whole = pa.concat_arrays(ids.chunks)
-    if len(whole) > 1 and not pc.all(pc.less(whole[:-1], whole[1:])).as_py():
-        whole = whole.take(pc.sort_indices(whole))
-    return whole
+    return whole if _ascend(whole) else whole.take(pc.sort_indices(whole))
+
+
+def _ascend(ids: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether each is greater than the one before it."""
+    import pyarrow.compute as pc
+
+    return len(ids) < 2 or bool(pc.all(pc.less(ids[:-1], ids[1:])).as_py())
 
 
 @dataclass(frozen=True)

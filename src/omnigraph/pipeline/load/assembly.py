@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.changes.stored_rows import rows_at
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import TableChange, TableState
+from omnigraph.language.catalog import EdgeType
 from omnigraph.maintenance.indexes import index_specs
 from omnigraph.pipeline.choices import LoadMode
 from omnigraph.pipeline.load.check_sources import Addresses, CheckSources, committed_table, key_task
@@ -22,11 +23,13 @@ from omnigraph.pipeline.load.incoming import CHANGE_MODES, Incoming
 from omnigraph.pipeline.load.keyed_rows import Source, StoredReader
 from omnigraph.pipeline.load.receipt import LoadCounts, LoadRefusal, count_rows
 from omnigraph.pipeline.load.refusals import Locate, raise_first, refusals
+from omnigraph.pipeline.load.rejected_rows import Blamed, rejected_rows
 from omnigraph.pipeline.load.removals import together, without
 from omnigraph.pipeline.runner import LocalRunner, Runner
 from omnigraph.pipeline.target import TableVersion, Target
 from omnigraph.rules import Violation, plan_checks, tables_read
 from omnigraph.rules.check import MAX_VIOLATIONS
+from omnigraph.rules.duplicates import DuplicateEdges
 from omnigraph.rules.keys import TWICE, KeyCheck
 from omnigraph.rules.values import ValueCheck
 from omnigraph.tables import Staged, Table
@@ -103,6 +106,9 @@ class Assembly:
         self.only_count = only_count
         """Whether broken rules are counted, as `refusals`, instead of raised."""
         self.refusals: list[LoadRefusal] = []
+        self._blamed: list[Blamed] = []
+        self._replaced: dict[str, pa.Table] = {}
+        """Addresses of the committed rows that are replaced, and of the new rows that replace them: columns old and new."""
         self.target = Target.of(view.repository, view)
         self.checks = plan_checks(view.catalog, {key: rows.change(mode) for key, rows in incoming.items()})
         self.staged: list[Staged] = []
@@ -116,10 +122,12 @@ class Assembly:
         self._absent = absent or {}
         self.unchanged: Addresses = {}
         """Those of them that keep their values."""
+        self.duplicates: dict[str, int] = {}
+        """By edge type without a key: how many edges a merge adds that equal some of the branch."""
 
     def find_replaced(self) -> None:
         """Check the keys; then it is known which rows are replaced, and which of them keep their values."""
-        pairs = self._check_keys()
+        pairs = self._replaced = self._check_keys()
         self.addresses = {key: rows.column("old").to_numpy() for key, rows in pairs.items()}
         self._refuse_both()
         # An edge of a node that goes may be moved to another node by the same load.
@@ -143,6 +151,22 @@ class Assembly:
             )
             for key, incoming in self.incoming.items()
         }
+
+    def accepted(self) -> tuple[dict[str, LoadCounts], int]:
+        """Of a dry run: what would become of the records that break no rule, and how many break one."""
+        import numpy as np
+
+        rejected = {key: rejected_rows(self.target, rows, self._blamed) for key, rows in self.incoming.items()}
+        counts = dict(self.counts())
+        for key, rows in rejected.items():
+            if len(rows):
+                pairs = self._replaced.get(key)
+                kept = np.zeros(0, bool) if pairs is None else ~np.isin(pairs.column("new").to_numpy(), rows)
+                old = np.zeros(0, np.uint64) if pairs is None else pairs.column("old").to_numpy()[kept]
+                same = np.intersect1d(old, self.unchanged.get(key, np.zeros(0, np.uint64)))
+                left = replace(self.incoming[key], rows=self.incoming[key].rows - len(rows))
+                counts[key] = count_rows(self.view, left, self.mode, old, same, self.removed.get(key))
+        return counts, sum(map(len, rejected.values()))
 
     def changes(
         self, done: Mapping[str, TableChange] | None = None, *, values: bool = False
@@ -316,6 +340,7 @@ class Assembly:
         ]
         if self.only_count:
             self.refusals += refusals(checks, reports, self.locate)
+            self._blamed += [((key, "id", id), None) for key, ids in contradictions.items() for id in ids]
         else:
             raise_first(checks, reports, self.locate)
 
@@ -331,6 +356,21 @@ class Assembly:
         tasks = [sources.task(check) for check in self.checks if not isinstance(check, KeyCheck)]
         alone = [part for task in tasks if values and isinstance(task.check, ValueCheck) for part in by_fragments(task)]
         self._run("check rules", [*alone, *(task for task in tasks if not isinstance(task.check, ValueCheck))])
+        self._count_duplicates(sources)
+
+    def _count_duplicates(self, sources: CheckSources) -> None:
+        edges = [self.view.entity(key) for key in self.incoming if self.mode == "merge"]
+        checks = [DuplicateEdges(edge) for edge in edges if isinstance(edge, EdgeType) and not edge.key]
+        tasks = [sources.task(check) for check in checks if self._inserts(check.table)]
+        runner = self.runner if sum(task.rows for task in tasks) > IN_PROCESS_ROWS else LocalRunner()
+        for task, report in zip(tasks, run_checks("find equal edges", tasks, runner) if tasks else (), strict=True):
+            if report.violations:
+                self.duplicates[task.check.table] = sum(int(violation.number or 0) for violation in report.violations)
+
+    def _inserts(self, key: str) -> bool:
+        """Whether it puts more rows than it replaces, beside rows that the branch has."""
+        replaced = self.addresses.get(key)
+        return bool(self.view.rows(key)) and self.incoming[key].rows > (0 if replaced is None else len(replaced))
 
     def _run(self, stage: str, tasks: list[CheckTask]) -> list[CheckReport]:
         runner = self.runner if sum(task.rows for task in tasks) > IN_PROCESS_ROWS else LocalRunner()
@@ -340,4 +380,5 @@ class Assembly:
             return reports
         reports = run_checks(stage, [replace(task, counts=True) for task in tasks], runner)
         self.refusals += refusals([task.check for task in tasks], reports, self.locate)
+        self._blamed += [blamed for report in reports for blamed in report.blamed]
         return reports

@@ -28,7 +28,7 @@ from omnigraph.pipeline.target import Target
 from omnigraph.relational import duck
 from omnigraph.relational.trees import exp
 from omnigraph.rules import Check, Need, Violation
-from omnigraph.rules.check import MAX_VIOLATIONS
+from omnigraph.rules.check import MAX_VIOLATIONS, Record
 from omnigraph.tables.fragment import ROW_ADDRESS
 from omnigraph.workers import Exchange, unpacked
 
@@ -72,12 +72,15 @@ class CheckReport:
     violations: list[Violation] = field(default_factory=list)
     """The first ones of each task."""
     count: int = 0
+    blamed: list[tuple[Record, int | None]] = field(default_factory=list)
+    """Where violations are counted: the record that is to blame for each, and how many of its kind are too many (None: all)."""
     replaced: list[pa.Table] = field(default_factory=list)
     """Addresses of committed rows and of the new rows that replace them: columns old and new."""
 
     def add(self, other: CheckReport) -> None:
         self.violations += other.violations
         self.count += other.count
+        self.blamed += other.blamed
         self.replaced += other.replaced
 
 
@@ -111,7 +114,12 @@ def _report(task: CheckTask, reader: SourceReader) -> CheckReport:
     rows = TaskRows(task, reader)
     violations = task.check.find(rows, complete=task.counts)
     report = CheckReport(violations[:MAX_VIOLATIONS], count=len(violations))
-    if task.replaced is not None and not report.violations:
+    if task.counts:
+        check = task.check
+        report.blamed = [
+            (record, check.excess(violation)) for violation in violations for record in check.records(violation)[:1]
+        ]
+    if task.replaced is not None and (task.counts or not report.violations):
         report.replaced = [_replaced(rows, task.check.own[0], task.replaced)]
     return report
 

@@ -20,6 +20,7 @@ from omnigraph.pipeline.load.options import LoadOptions
 from omnigraph.pipeline.load.session_readers import SessionReader
 from omnigraph.pipeline.runner import LocalRunner
 from omnigraph.pipeline.task_settings import TaskSettings
+from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.views import Repository
 
 
@@ -66,7 +67,7 @@ def explain_load(
     check_engine(choice.engine)
     is_local = isinstance(choice.engine, str) and choice.engine == "local"
     parallelism = LocalRunner(settings=settings).parallelism if is_local else _parallelism(choice.engine, settings)
-    inputs = None if parallelism is None else located.cut(parallelism, repository.history.new_id, settings)
+    inputs = None if parallelism is None else located.cut(parallelism, FreshIds.new(), settings)
     return LoadExplanation(
         "in process" if is_local else "on Spark",
         choice.reason,

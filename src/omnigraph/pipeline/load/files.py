@@ -8,7 +8,7 @@ import io
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote
@@ -26,11 +26,22 @@ _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """How a folder is called that holds the rows whose partition column is null."""
 
 
+class ConfinedPath(str):
+    """A path or pattern from someone who may read nothing outside of `root`, wherever symbolic links lead."""
+
+    root: str
+
+    def __new__(cls, path: str, root: str) -> ConfinedPath:
+        confined = super().__new__(cls, path)
+        confined.root = root
+        return confined
+
+
 @dataclass(frozen=True)
 class InputFile:
     """`name` is what messages say; `address` is what opens it; `options` are resolved, so a worker elsewhere can.
 
-    `folders` are those between what was asked for and the file.
+    `folders` are those between what was asked for and the file. `root` is the folder that the file must really lie below.
     """
 
     name: str
@@ -38,6 +49,7 @@ class InputFile:
     size: int
     options: Mapping[str, str]
     folders: tuple[str, ...] = ()
+    root: str | None = None
 
     @property
     def is_stdin(self) -> bool:
@@ -79,6 +91,9 @@ class InputFile:
                 f"the file cannot be opened: {error.strerror}",
                 hint="check that it exists on every machine that reads it, with the right to read it",
             ) from None
+        if self.root is not None and not _is_really_below(self.root, self.address, file.fileno()):
+            file.close()
+            raise UnreadableInput("a symbolic link leads to another place", hint=_NO_LINKS)
         file.seek(start)
         return file if end is None else io.BufferedReader(_Part(file, end - start), _READ_AHEAD)
 
@@ -102,7 +117,22 @@ def find_files(source: str, options: Mapping[str, str] | None = None) -> list[In
         ) from None
     if not files:
         raise UsageError(f"there is nothing to load at '{source}'", hint="check the path or the pattern")
+    if isinstance(source, ConfinedPath):
+        files = [replace(file, root=source.root) for file in files]
+        if not all(_is_really_below(source.root, file.address) for file in files):
+            raise UsageError(f"a symbolic link at '{source}' leads to another place", hint=_NO_LINKS)
     return sorted(files, key=lambda file: file.address)
+
+
+_NO_LINKS = "only files that really lie there are loaded; upload the others"
+
+
+def _is_really_below(root: str, address: str, descriptor: int | None = None) -> bool:
+    """Whether a file lies below a folder once all links are followed; with `descriptor`, whether it is also the file that is open."""
+    place = os.path.realpath(address)
+    if not place.startswith(os.path.join(os.path.realpath(_local(root)), "")):
+        return False
+    return descriptor is None or os.path.samestat(os.stat(place), os.fstat(descriptor))
 
 
 def _local(address: str) -> Path:

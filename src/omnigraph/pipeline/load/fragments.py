@@ -3,8 +3,10 @@ checked against the rules about values, written when there are enough."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import InputError
@@ -32,11 +34,21 @@ MAX_HELD_BYTES = 384 * 1024 * 1024
 class TypeReport:
     rows: int = 0
     explicit_ids: int = 0
+    id_ranges: list[tuple[str, str] | None] = field(default_factory=list)
+    """The first and the last of the ids that the load made, for rows that were written together; None if they do not ascend."""
     fragments: list[str] = field(default_factory=list)
     removed: list[np.ndarray[Any, Any]] = field(default_factory=list)
     """Addresses of rows that are to go, in the version that the load stands on."""
     absent: list[str] = field(default_factory=list)
     """Ids that were to go and are not in that version."""
+
+    @property
+    def ids_may_clash(self) -> bool:
+        """Whether some rows may have equal ids, or ids of rows that were there before. Made ids are new, and those of a source
+        ascend: if they do, and no two ranges overlap, then no two are equal."""
+        ranges = sorted(ids for ids in self.id_ranges if ids is not None)
+        overlap = any(last >= first for (_, last), (first, _) in pairwise(ranges))
+        return self.explicit_ids > 0 or None in self.id_ranges or overlap
 
 
 class FragmentWriter:
@@ -128,7 +140,7 @@ class FragmentWriter:
         return replace(typed, rows=self.target.filling.filled(entity, typed.rows)) if entity.embedded else typed
 
     def _within_rules(self, split: int, typed: TypedRows, source_rows: pa.Table) -> TypedRows:
-        """The rows without those that break a rule about values; these are refused. `said`: as the records give them."""
+        """The rows without those that break a rule about values; these are rejected, as `source_rows` gives them."""
         entity = self.target.catalog.tables[typed.key]
         broken = first_errors(entity, typed.rows)
         if not broken:
@@ -170,11 +182,76 @@ class FragmentWriter:
         self._store(key, arranged(self.target.catalog.tables[key], held))
 
     def _store(self, key: str, held: ArrangedRows) -> None:
-        table = self.target.writable(self.versions[key])
+        self._report(key, held)
+        self._write_fragments(key, held.rows)
+
+    def _report(self, key: str, held: ArrangedRows) -> None:
         report = self.types.setdefault(key, TypeReport())
         report.rows += held.rows.num_rows
         report.explicit_ids += held.explicit_ids
-        fragments = self.target.tables.write_fragments(table, held.rows)
+        entity = self.target.catalog.tables[key]
+        if not held.explicit_ids and not entity.key:
+            report.id_ranges.append(held.id_range())
+
+    def _write_fragments(self, key: str, rows: pa.Table) -> None:
+        table = self.target.writable(self.versions[key])
+        fragments = self.target.tables.write_fragments(table, rows)
         if self.written is not None:
             self.written.note_fragments(table.path, fragments)
-        report.fragments += fragments
+        self.types[key].fragments += fragments
+
+
+class HeldRows(FragmentWriter):
+    """Holds rows instead of writing them, and does not look up those that are to go, while no table has more than `max_rows`."""
+
+    def __init__(
+        self,
+        target: Target,
+        versions: TableVersions,
+        written: WrittenFiles | None = None,
+        settings: TaskSettings = AS_FOUND_GOOD,
+        *,
+        max_rows: int,
+    ) -> None:
+        super().__init__(target, versions, written, settings)
+        self.max_rows = max_rows
+        self.is_small = True
+        self.rows: list[tuple[str, pa.Table]] = []
+        self.partial_rows: list[tuple[int, TypedRows]] = []
+        """Parts of rows, as they were read."""
+        self._counts_of_all: Counter[str] = Counter()
+
+    @property
+    def named(self) -> dict[str, list[str]]:
+        """The ids of rows that are to go, by table."""
+        return {key: [id for part in parts for id in part.ids.to_pylist()] for key, parts in self._named.items()}
+
+    def add(self, split: int, rows: TypedRows | NamedRows) -> None:
+        super().add(split, rows)
+        if not self.is_small:
+            return
+        self._counts_of_all[rows.key] += len(rows.ids) if isinstance(rows, NamedRows) else rows.rows.num_rows
+        if isinstance(rows, TypedRows) and rows.has_value is not None:
+            self.partial_rows.append((split, rows))
+        if self._counts_of_all[rows.key] > self.max_rows:
+            self.write()
+
+    def write(self) -> None:
+        """Write what is held, and from now on everything at once."""
+        if self.is_small:
+            self.is_small = False
+            for key in list(self._named):
+                self._find(key)
+            for key, rows in self.rows:
+                self._write_fragments(key, rows)
+
+    def _find(self, key: str) -> None:
+        if not self.is_small:
+            super()._find(key)
+
+    def _store(self, key: str, held: ArrangedRows) -> None:
+        self._report(key, held)
+        if self.is_small:
+            self.rows.append((key, held.rows))
+        else:
+            self._write_fragments(key, held.rows)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from omnigraph.history import ChangeMode, PublishPlan, TableChange
-from omnigraph.language.catalog import EntityType, NodeType
+from omnigraph.language.catalog import EntityType
 from omnigraph.pipeline.choices import LoadMode
 from omnigraph.pipeline.target import TableVersion
 from omnigraph.records.typed import WHOLE, RecordForm
@@ -35,20 +35,22 @@ REPLACING: tuple[LoadMode, ...] = ("merge", "patch")
 
 @dataclass(frozen=True)
 class Incoming:
-    """The new rows of one table. `place` is a version that holds exactly these rows. `removed`: how many rows of the branch may
-    go without one in their place; `absent`: how many more were to go, and the branch has none of their ids."""
+    """The new rows of one table. `place` is a version that holds exactly these rows. `ids_may_clash`: as in TypeReport. `removed`:
+    how many rows of the branch may go without one in their place; `absent`: how many more were to go, and the branch has none of
+    their ids."""
 
     key: str
     rows: int
-    has_explicit_ids: bool
+    ids_may_clash: bool
     fragments: tuple[str, ...]
     place: TableVersion
     removed: int = 0
     absent: int = 0
 
     def may_clash(self, entity: EntityType) -> bool:
-        """Whether an id can be one that was there before: it was given, or made from a key. Fresh ids cannot."""
-        return self.has_explicit_ids or (isinstance(entity, NodeType) and bool(entity.key))
+        """Whether an id can be that of another row: it was given, or made from a key. Fresh ids are checked only if they are in no
+        order."""
+        return self.ids_may_clash or bool(entity.key)
 
     def change(self, mode: LoadMode) -> Change:
         """What the load does to the type, for the rules."""
@@ -63,7 +65,7 @@ class Incoming:
         """`mode` and `removed` are only there where the change depends on rows of the branch as they were."""
         value = {
             "rows": self.rows,
-            "has_explicit_ids": self.has_explicit_ids,
+            "has_explicit_ids": self.ids_may_clash,
             "fragments": list(self.fragments),
             "path": self.place.path,
             "version": self.place.version,
@@ -78,11 +80,11 @@ class Incoming:
 
 
 def stage_incoming(
-    view: View, key: str, rows: int, has_explicit_ids: bool, fragments: tuple[str, ...]
+    view: View, key: str, rows: int, ids_may_clash: bool, fragments: tuple[str, ...]
 ) -> tuple[Incoming, Staged]:
     staged = view.repository.tables.stage(view.table_or_new(key), fragments=fragments, clear=True, fold=False)
     place = TableVersion(staged.path, staged.version, view.layout(key))
-    return Incoming(key, rows, has_explicit_ids, fragments, place), staged
+    return Incoming(key, rows, ids_may_clash, fragments, place), staged
 
 
 def mode_of(plan: PublishPlan) -> LoadMode:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -166,10 +166,10 @@ class FoundInputs:
         session: SparkSession | None = next((frame.rows.sparkSession for frame in self.frames if frame.is_spark), None)
         return session
 
-    def cut(self, parallelism: int, new_id: Callable[[], str], settings: TaskSettings = AS_FOUND_GOOD) -> LoadInputs:
-        """Into splits, for this many tasks at a time."""
+    def cut(self, parallelism: int, fresh: FreshIds, settings: TaskSettings = AS_FOUND_GOOD) -> LoadInputs:
+        """Into splits, for this many tasks at a time. `fresh`: the ids of the first split."""
         limit = split_bytes(self.text_bytes, parallelism, settings)
-        return LoadInputs(tuple(_splits(self.files, limit, new_id, self.text, self.names)), self.frames, limit)
+        return LoadInputs(tuple(_splits(self.files, limit, fresh, self.text, self.names)), self.frames, limit)
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ def paths_of(sources: Any) -> list[str]:
     for path in paths:
         if not isinstance(path, str | Path):
             raise UsageError(f"expected a path, got {type(path).__name__}", hint=_SOURCES_HINT)
-        checked.append(str(path))
+        checked.append(path if isinstance(path, str) else str(path))
     return checked
 
 
@@ -340,7 +340,7 @@ def _key_of(file: InputFile, format: FileFormat, catalog: Catalog, type: str | N
 def _splits(
     files: Sequence[FoundRows],
     limit: int,
-    new_id: Callable[[], str],
+    fresh: FreshIds,
     text: TextOptions,
     names: Mapping[str, str],
 ) -> list[Split]:
@@ -352,11 +352,9 @@ def _splits(
         if is_large and rows.format == "parquet" and (groups := _row_groups(file, limit)):
             start = 0
             for numbers, size in groups:
-                fresh, end = FreshIds.after(new_id()), start + size
-                split = Split(
-                    len(splits), file, "parquet", rows.key, start, end, fresh, options, source, names, numbers
-                )
-                splits.append(split)
+                index, end = len(splits), start + size
+                ids = fresh.part(index)
+                splits.append(Split(index, file, "parquet", rows.key, start, end, ids, options, source, names, numbers))
                 start = end
             continue
         # Only in UTF-8 can a line's end be told without reading from the file's beginning.
@@ -365,8 +363,9 @@ def _splits(
         step = -(-file.size // pieces)
         for piece in range(pieces):
             start, end = piece * step, min((piece + 1) * step, file.size)
-            fresh = FreshIds.after(new_id())
-            splits.append(Split(len(splits), file, rows.format, rows.key, start, end, fresh, options, source, names))
+            index = len(splits)
+            ids = fresh.part(index)
+            splits.append(Split(index, file, rows.format, rows.key, start, end, ids, options, source, names))
     return splits
 
 

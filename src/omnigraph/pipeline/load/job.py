@@ -5,19 +5,22 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any
 
 from omnigraph.errors import (
     AlreadyExists,
     Conflict,
+    ExpectedVersionMismatch,
     InputError,
+    KeyConflict,
     NotFound,
     OmnigraphError,
     PreconditionFailed,
     StorageError,
+    UnreadableInput,
 )
 from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import (
@@ -27,7 +30,7 @@ from omnigraph.history import (
     TableChange,
     WriteKey,
 )
-from omnigraph.language.catalog import Catalog
+from omnigraph.language.catalog import Catalog, EdgeType, NodeType
 from omnigraph.maintenance.adjacency import refresh_after
 from omnigraph.pipeline.engines import choose_engine, engine_with_reader, runner_of
 from omnigraph.pipeline.load.assembly import Assembly
@@ -38,13 +41,21 @@ from omnigraph.pipeline.load.fragments import TypeReport
 from omnigraph.pipeline.load.incoming import FORMS, Incoming, as_stored, stage_incoming
 from omnigraph.pipeline.load.inputs import Frame, LoadInputs, Sources, find_inputs
 from omnigraph.pipeline.load.lineage import lineage_of
-from omnigraph.pipeline.load.locating import locate
+from omnigraph.pipeline.load.locating import locate, locations
+from omnigraph.pipeline.load.missing import (
+    MissingIds,
+    described,
+    find_missing,
+    rejects_of,
+    without_missing,
+    write_stubs,
+)
 from omnigraph.pipeline.load.options import LoadOptions
 from omnigraph.pipeline.load.packing import packed
 from omnigraph.pipeline.load.publishing import forget, publish, say_prepared
 from omnigraph.pipeline.load.reading import ReadReport, ReadTask, read_batches, read_bundle
 from omnigraph.pipeline.load.rebasing import CheckedLoad, LoadRebase
-from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt
+from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt, MissingNodes
 from omnigraph.pipeline.load.record_starts import with_record_starts
 from omnigraph.pipeline.load.refusals import BrokenRule
 from omnigraph.pipeline.load.rejects import (
@@ -57,15 +68,22 @@ from omnigraph.pipeline.load.rejects import (
 )
 from omnigraph.pipeline.load.removals import joined, with_edges
 from omnigraph.pipeline.load.session_readers import SessionReader
+from omnigraph.pipeline.load.small import SmallLoad
+from omnigraph.pipeline.load.typed_frames import FrameReader
 from omnigraph.pipeline.load.written import WrittenFiles, superseded_files
 from omnigraph.pipeline.progress import Progress, Silent
 from omnigraph.pipeline.runner import LocalRunner, Runner
 from omnigraph.pipeline.spark.runner import SparkRunner
 from omnigraph.pipeline.stages import Stage, by_name
 from omnigraph.pipeline.target import TableVersions, Target, table_versions_of
+from omnigraph.records.fresh_ids import FreshIds
+from omnigraph.records.typed import Reject
+from omnigraph.rules.endpoints import ends_of
 from omnigraph.tables import Staged
 from omnigraph.views import Repository, View
+from omnigraph.write import GroupCommitter, WriteTransaction
 from omnigraph.write import publish as publish_plan
+from omnigraph.write.inlining import bounds
 
 FRAME_BATCH_ROWS = 65_536
 _REFUSALS = (Conflict, InputError, NotFound, AlreadyExists)
@@ -75,7 +93,11 @@ READING = "read"
 
 
 def load(
-    repository: Repository, sources: Sources, options: LoadOptions, progress: Progress | None = None
+    repository: Repository,
+    sources: Sources,
+    options: LoadOptions,
+    progress: Progress | None = None,
+    committer: GroupCommitter | None = None,
 ) -> LoadReceipt:
     """Load files, folders, globs, addresses or data frames as one commit, or nothing.
 
@@ -119,7 +141,8 @@ def load(
                 lineage.started()
             written = WrittenFiles(runner.stopping if isinstance(runner, LocalRunner) else None)
             inputs = with_record_starts(inputs, runner)
-            receipt = LoadJob(repository, base, inputs, options, runner, aside, written, key).run()
+            group = committer or GroupCommitter(repository)
+            receipt = LoadJob(repository, base, inputs, options, runner, aside, written, key, group).run()
             if not options.dry_run:
                 lineage.completed(base.view, receipt)
         return replace(
@@ -146,11 +169,29 @@ def _prepare(
         choice = engine_with_reader(options.engine, reader.format)
         runner = runner_of(choice.engine, uri, progress, "load", options.conf)
         assert isinstance(runner, SparkRunner), "a format that Spark reads has no other engine"
-        return LoadInputs((), reader.frames(runner.session, catalog)), runner, choice.reason
+        frames = reader.frames(runner.session, catalog)
+        _check_frames(frames, options, catalog)
+        return LoadInputs((), frames), runner, choice.reason
     located = find_inputs(sources, catalog, options, repository.tables.options or None, spool)
+    _check_frames(located.frames, options, catalog)
     choice = choose_engine(options.engine, uri, located.text_bytes, located.session)
     runner = runner_of(choice.engine, uri, progress, "load", options.conf)
-    return located.cut(runner.parallelism, repository.history.new_id, runner.settings), runner, choice.reason
+    fresh = FreshIds.new(repository.history.clock)
+    return located.cut(runner.parallelism, fresh, runner.settings), runner, choice.reason
+
+
+def _check_frames(frames: Sequence[Frame], options: LoadOptions, catalog: Catalog) -> None:
+    """UnreadableInput for columns that the type of a Spark DataFrame does not have, before Spark computes any row of it."""
+    for frame in frames:
+        if frame.is_spark:
+            from omnigraph.pipeline.spark.types import refuse_intervals
+
+            try:
+                refuse_intervals(frame.rows.schema)
+                FrameReader(catalog, frame.key, "type", FreshIds.new(), FORMS[options.mode]).check(frame.rows.columns)
+            except UnreadableInput as error:
+                error.file = frame.name
+                raise
 
 
 def _spool(sources: Any) -> contextlib.AbstractContextManager[str | None]:
@@ -170,6 +211,24 @@ def _stages(runner: Runner, rejected: int) -> tuple[Stage, ...]:
     return (*stages[:reading], replace(stages[reading], rejected=rejected), *stages[reading + 1 :])
 
 
+@dataclass
+class Gaps:
+    """What was done about edges that name missing nodes."""
+
+    missing: tuple[MissingNodes, ...] = ()
+    skipped: dict[str, int] = field(default_factory=dict)
+    stubs: dict[str, int] = field(default_factory=dict)
+    rejects: dict[str, list[tuple[str, Reject]]] = field(default_factory=dict)
+    """By the table of edges: those that were left out, by id, if there is a file for them."""
+
+    @property
+    def skipped_rows(self) -> int:
+        return sum(self.skipped.values())
+
+    def without_stubs(self, counts: Mapping[str, LoadCounts]) -> dict[str, LoadCounts]:
+        return {key: replace(count, inserted=count.inserted - self.stubs.get(key, 0)) for key, count in counts.items()}
+
+
 @dataclass(frozen=True)
 class LoadJob:
     """One load on one pinned state."""
@@ -182,6 +241,7 @@ class LoadJob:
     rejects: RejectsFile | None
     written: WrittenFiles
     once: WriteKey | None = None
+    committer: GroupCommitter | None = None
 
     @cached_property
     def view(self) -> View:
@@ -189,9 +249,64 @@ class LoadJob:
 
     def run(self) -> LoadReceipt:
         with self._without_leftovers(self.base.folder if self.options.dry_run or self.rejects is not None else None):
-            report = self._read(None if self.rejects is None else self.base.folder)
+            reports = self._read(None if self.rejects is None else self.base.folder)
             reach(Failpoint.LOAD_AFTER_READ)
-            return self.finish(report)
+            receipt = self._publish_small(reports) if self._max_held_rows else None
+            if receipt is not None:
+                return receipt
+            for report in reports:
+                if report.held is not None:
+                    report.held.write()
+            return self.finish(merged(reports))
+
+    @cached_property
+    def _max_held_rows(self) -> int:
+        """How many rows of a table may be published inline; 0 if this load stages all of its rows."""
+        is_local = isinstance(self.runner, LocalRunner) and self.committer is not None
+        return bounds().rows if is_local and self.base.opening is None and not self.options.dry_run else 0
+
+    def _publish_small(self, reports: list[ReadReport]) -> LoadReceipt | None:
+        """The receipt of a load with few rows; None if it is none, or if it is refused: then the load of many rows says why."""
+        mode, whole = self.options.mode, merged(reports)
+        held = [report.held for report in reports if report.held is not None]
+        if len(held) < len(reports) or not all(rows.is_small for rows in held):
+            return None
+        if self.rejects is None:
+            self._refuse_or_count(whole)
+        elif any(split.rejected or split.problem for split in whole.splits):
+            return None
+        emptied = frozenset(self._given_without_rows(whole))
+        if mode == "overwrite" and any(self.view.rows(key) > self._max_held_rows for key in (*whole.types, *emptied)):
+            return None
+        small = SmallLoad(self.view, mode, held, whole.types, emptied, self.options.permit)
+        if small.has_equal_ids:
+            return None
+        assert self.committer is not None
+        transaction = WriteTransaction(
+            self.repository,
+            self.committer,
+            self.base.branch,
+            actor=self.options.actor,
+            message=self.options.message,
+            if_commit=self.options.if_commit,
+            at=(self.base.entry, self.view),
+            kind="load",
+        )
+        try:
+            transaction.run(small.run)
+            if not transaction.is_small:
+                return None
+            duplicates = small.duplicates(transaction)
+            reach(Failpoint.LOAD_BEFORE_PUBLISH)
+            receipt = transaction.commit(self.once, keeps_nothing=self._keeps_nothing)
+        except (InputError, KeyConflict, ExpectedVersionMismatch):
+            return None
+        reach(Failpoint.LOAD_AFTER_PUBLISH)
+        if receipt.repeated and receipt.commit is not None:
+            return LoadReceipt.of_repeated(self.base.branch, mode, receipt.commit)
+        return LoadReceipt(
+            self.base.branch, mode, small.counts, receipt.commit, self.options.actor, duplicates=duplicates
+        )
 
     def finish(self, report: ReadReport) -> LoadReceipt:
         """From written fragments to the commit."""
@@ -217,7 +332,7 @@ class LoadJob:
         mode, dry_run = self.options.mode, self.options.dry_run
         if (repeated := self.base.committed(self.repository, self.once)) is not None:
             return LoadReceipt.of_repeated(self.base.branch, mode, repeated)
-        rejected = self._set_aside(report)
+        rejected = self._refuse_or_count(report)
         started = time.monotonic()
         named = {key: joined(type.removed) for key, type in report.types.items() if type.removed}
         removed = {
@@ -234,6 +349,11 @@ class LoadJob:
             for key, of_type in sorted(types.items())
             if of_type.rows or key in removed or (key in emptied and self.view.rows(key))
         }
+        gaps = self._close_gaps(written, types)
+        receipt = replace(
+            receipt, rejected=rejected + gaps.skipped_rows, missing=gaps.missing, skipped=gaps.skipped, stubs=gaps.stubs
+        )
+        self._set_aside(report, gaps)
         incoming = {key: rows for key, (rows, _) in written.items()}
         assembly = Assembly(
             self.view,
@@ -249,11 +369,14 @@ class LoadJob:
         )
         with self.written.noting(assembly.staged):
             assembly.find_replaced()
-            receipt = replace(receipt, types={**receipt.types, **assembly.counts()})
+            receipt = replace(receipt, types={**receipt.types, **gaps.without_stubs(assembly.counts())})
             if dry_run:
                 assembly.changes()
+                accepted, broken = assembly.accepted()
+                accepted = gaps.without_stubs(accepted)
+                receipt = replace(receipt, types={**receipt.types, **accepted}, rejected=receipt.rejected + broken)
                 refusals = (*rejected_by_reason(report, origins(self.inputs, report)), *assembly.refusals)
-                return replace(receipt, is_dry_run=True, refusals=refusals)
+                return replace(receipt, is_dry_run=True, refusals=refusals, duplicates=assembly.duplicates)
             if assembly.changes_nothing and not self._keeps_nothing:
                 self._name_rejects()
                 return with_empty_branch(self.repository, self.base, receipt)
@@ -271,11 +394,14 @@ class LoadJob:
             key: (rebase.checked or checked).count(self.view.entity(key).id, rows, mode)
             for key, rows in incoming.items()
         }
-        refresh_after(self.repository, commit, [of_type.rows for of_type in report.types.values()], self.runner)
+        changed = [of_type.rows for of_type in report.types.values()]
+        left_out = refresh_after(self.repository, commit, changed, self.runner)
         created = plan.opening is not None and commit.ref.opens_branch
         return replace(
             receipt,
-            types={**receipt.types, **counts},
+            types={**receipt.types, **gaps.without_stubs(counts)},
+            duplicates=assembly.duplicates,
+            without_adjacency=left_out,
             commit=commit,
             branch_created=created,
             base_branch=self.base.source if created else None,
@@ -293,7 +419,7 @@ class LoadJob:
     def _publish(self, plan: PublishPlan, rebase: LoadRebase, receipt: LoadReceipt, patience_s: float) -> Commit:
         prepared = PreparedPlan(
             as_stored(plan),
-            int(self.repository.history.clock() * 1_000_000),
+            int(self.repository.history.wall_clock() * 1_000_000),
             {"total_entities": receipt.total_entities},
         )
         if not plan.changes:  # An empty load under a key stages nothing that could be resumed.
@@ -308,7 +434,8 @@ class LoadJob:
             kept = replace(plan, kept_since=history.clock(), staged_since=None)
             return publish(self.repository, kept, rebase, patience_s=patience_s)
         except OmnigraphError as error:
-            if isinstance(error, _REFUSALS) and not error.retry:
+            # What was staged for rows that have changed since cannot be resumed, though the load can be repeated.
+            if isinstance(error, _REFUSALS) and (not error.retry or isinstance(error, ExpectedVersionMismatch)):
                 forget(self.repository, plan)
             else:
                 say_prepared(error, plan)
@@ -325,35 +452,49 @@ class LoadJob:
     def _target(self) -> Target:
         return Target.of(self.repository, self.view)
 
-    def _read(self, rejects_folder: str | None) -> ReadReport:
+    def _read(self, rejects_folder: str | None) -> list[ReadReport]:
         reports = self.runner.map(READING, read_bundle, self._read_tasks(rejects_folder))
         for number, frame in enumerate(self.inputs.frames):
-            reports += self._read_frame(frame, number, self._target, table_versions_of(self.view))
-        return merged(reports)
+            reports += self._read_frame(frame, number, self._target, table_versions_of(self.view), rejects_folder)
+        return reports
 
     def _read_tasks(self, rejects_folder: str | None = None) -> list[ReadTask]:
         versions, form, settings = table_versions_of(self.view), FORMS[self.options.mode], self.runner.settings
         return [
-            ReadTask(self._target, bundle, versions, rejects_folder, self._noted_by_tasks, form, settings)
+            ReadTask(
+                self._target,
+                bundle,
+                versions,
+                rejects_folder,
+                self._noted_by_tasks,
+                form,
+                settings,
+                self._max_held_rows,
+            )
             for bundle in self.inputs.bundles()
         ]
 
-    def _read_frame(self, frame: Frame, number: int, target: Target, versions: TableVersions) -> list[ReadReport]:
+    def _read_frame(
+        self, frame: Frame, number: int, target: Target, versions: TableVersions, rejects_folder: str | None
+    ) -> list[ReadReport]:
+        fresh = FreshIds.new(self.repository.history.clock)
+        read = partial(
+            read_batches, form=FORMS[self.options.mode], settings=self.runner.settings, rejects_folder=rejects_folder
+        )
         if frame.is_spark and isinstance(self.runner, SparkRunner):
-            key, form, settings = frame.key, FORMS[self.options.mode], self.runner.settings
+            key = frame.key
 
-            def task(batches: Iterator[Any]) -> ReadReport:
-                return read_batches(target, key, versions, number, batches, form=form, settings=settings)
+            def task(partition: int, batches: Iterator[Any]) -> ReadReport:
+                return read(target, key, versions, number, batches, fresh.part(partition))
 
             return self.runner.map_frame(f"{READING} {frame.key}", task, frame.rows)
         assert frame.key is not None, "frames are given by their types"
         batches = frame.to_arrow(target.catalog.tables[frame.key]).to_batches(max_chunksize=FRAME_BATCH_ROWS)
         local_runner = self.runner if isinstance(self.runner, LocalRunner) else LocalRunner()
-        form, settings = FORMS[self.options.mode], self.runner.settings
         return local_runner.map(
             f"{READING} {frame.key}",
-            lambda rows: read_batches(
-                target, frame.key, versions, number, rows, self.written, form=form, settings=settings
+            lambda rows: read(
+                target, frame.key, versions, number, rows, fresh, self.written, max_held_rows=self._max_held_rows
             ),
             [batches],
         )
@@ -363,16 +504,88 @@ class LoadJob:
         """Tasks in other processes cannot note what they write; they report it instead."""
         return self.written if isinstance(self.runner, LocalRunner) else None
 
-    def _set_aside(self, report: ReadReport) -> int:
-        """Refuse the load, or write the rejected records to their file; returns their number."""
+    def _refuse_or_count(self, report: ReadReport) -> int:
+        """Refuse the load for its rejected records, unless there is a file for them; returns their number."""
         where = origins(self.inputs, report)
         refuse_unreadable(report, where)
-        if self.options.dry_run:
-            return sum(split.rejected for split in report.splits)
-        if self.rejects is None:
+        if self.rejects is None and not self.options.dry_run:
             refuse_rejected(report, where)
-            return 0
-        return self.rejects.write(report, where)
+        return sum(split.rejected for split in report.splits)
+
+    def _set_aside(self, report: ReadReport, gaps: Gaps) -> None:
+        """Write the rejected records, and the edges whose nodes are missing, to their file."""
+        if self.rejects is None or self.options.dry_run:
+            return
+        skipped: list[tuple[int, Reject]] = []
+        for key, rejects in gaps.rejects.items():
+            wanted = frozenset((key, "id", id) for id, _ in rejects)
+            tasks = self._read_tasks() if self.inputs.splits else []
+            places = locations(wanted, tasks, self.runner) if tasks else {}
+            frames = [number for number, frame in enumerate(self.inputs.frames) if frame.key in (key, None)]
+            for id, reject in rejects:
+                index, line = places.get((key, "id", id), (frames[0] if frames else 0, 0))
+                skipped.append((index, replace(reject, line=line)))
+        skipped.sort(key=lambda entry: (entry[0], entry[1].line))
+        self.rejects.write(report, origins(self.inputs, report), skipped)
+
+    def _close_gaps(self, written: dict[str, tuple[Incoming, Staged]], types: Mapping[str, TypeReport]) -> Gaps:
+        """Leave edges out whose nodes are missing, or create these nodes; changes what was written."""
+        if self.options.missing == "refuse" or self.options.mode == "delete":
+            return Gaps()
+        incoming = {key: rows for key, (rows, _) in written.items()}
+        missing = find_missing(self.view, incoming, self.options.mode, self.runner)
+        gaps = Gaps(described(self.view, missing))
+        for key, ends in missing.items() if self.options.missing == "skip" else ():
+            before, staged = written[key]
+            with_rows = self.rejects is not None and not self.options.dry_run
+            parts = without_missing(self._target, before, ends, self.runner, self._noted_by_tasks, with_rows=with_rows)
+            count = sum(part.count for part in parts)
+            fragments = tuple(text for part in parts for text in part.fragments)
+            self.written.note_fragments(staged.path, fragments)
+            after = replace(types[key], rows=before.rows - count, fragments=list(fragments))
+            self._replace_incoming(written, key, after)
+            edge = self.view.entity(key)
+            assert isinstance(edge, EdgeType), "only edges have ends"
+            gaps.skipped[key] = count
+            gaps.rejects[key] = [
+                entry for part in parts if part.rows is not None for entry in rejects_of(edge, part.rows, ends)
+            ]
+        for key, ids in self._missing_nodes(missing).items() if self.options.missing == "stub" else ():
+            node = self.view.entity(key)
+            assert isinstance(node, NodeType), "edges end at nodes"
+            fresh = FreshIds.new(self.repository.history.clock)
+            if self.options.permit is not None:
+                self.options.permit(frozenset([node.name]))
+            stubs = write_stubs(self._target, table_versions_of(self.view), node, ids, fresh, self.written)
+            known = ReadReport(types={key: types[key]}) if key in types else ReadReport()
+            if stubs.rows:
+                self._replace_incoming(written, key, merged([known, ReadReport(types={key: stubs})]).types[key])
+                gaps.stubs[key] = stubs.rows
+        return gaps
+
+    def _missing_nodes(self, missing: Mapping[str, MissingIds]) -> dict[str, dict[str, None]]:
+        """By the table of nodes: the ids that edges name."""
+        nodes: dict[str, dict[str, None]] = {}
+        for key, ends in missing.items():
+            edge = self.view.entity(key)
+            assert isinstance(edge, EdgeType), "only edges have ends"
+            for end, node in ends_of(edge):
+                if end in ends:
+                    nodes.setdefault(f"node:{node}", {}).update(dict.fromkeys(ends[end]))
+        return nodes
+
+    def _replace_incoming(self, written: dict[str, tuple[Incoming, Staged]], key: str, of_type: TypeReport) -> None:
+        """Stage other rows of a type than before."""
+        before = written.pop(key, None)
+        removed = 0 if before is None else before[0].removed
+        if of_type.rows or removed or (self.options.mode == "overwrite" and self.view.rows(key)):
+            written[key] = self._incoming(key, of_type, removed)
+        if before is not None:
+            files = {f"{before[1].path}/{file}" for file in before[1].files}
+            after = written.get(key)
+            self.written.remove(
+                self.repository.store, only=files if after is None else superseded_files(before[1], after[1])
+            )
 
     def _name_rejects(self) -> None:
         """Complete the file of rejects before publishing: a record that is not in the graph must be in the file."""
@@ -403,8 +616,8 @@ class LoadJob:
 
     def _incoming(self, key: str, of_type: TypeReport, removed: int) -> tuple[Incoming, Staged]:
         """Stage the new rows as a separate version, in fragments of a good size."""
-        fragments, has_explicit_ids = tuple(of_type.fragments), bool(of_type.explicit_ids)
-        incoming, staged = stage_incoming(self.view, key, of_type.rows, has_explicit_ids, fragments)
+        fragments, ids_may_clash = tuple(of_type.fragments), of_type.ids_may_clash
+        incoming, staged = stage_incoming(self.view, key, of_type.rows, ids_may_clash, fragments)
         incoming = replace(incoming, removed=removed, absent=len(of_type.absent))
         table = self.view.staged(key, incoming.place.path, incoming.place.version)
         self.written.note_version(staged)
@@ -412,7 +625,7 @@ class LoadJob:
         if repacked is None:
             return incoming, staged
         self.written.note_fragments(staged.path, repacked)
-        whole, restaged = stage_incoming(self.view, key, of_type.rows, has_explicit_ids, repacked)
+        whole, restaged = stage_incoming(self.view, key, of_type.rows, ids_may_clash, repacked)
         incoming = replace(incoming, fragments=whole.fragments, place=whole.place)
         self.written.note_version(restaged)
         self.written.remove(self.repository.store, only=superseded_files(staged, restaged))
@@ -451,6 +664,7 @@ def merged(reports: list[ReadReport]) -> ReadReport:
             total = whole.types.setdefault(key, TypeReport())
             total.rows += of_type.rows
             total.explicit_ids += of_type.explicit_ids
+            total.id_ranges += of_type.id_ranges
             total.fragments += of_type.fragments
             total.removed += of_type.removed
             total.absent += of_type.absent

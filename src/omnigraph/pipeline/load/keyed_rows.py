@@ -98,7 +98,7 @@ def are_few(wanted: int, rows: int) -> bool:
 
 def _has_filter_text(type: pa.DataType) -> bool:
     """Whether any value of the type can be written into a scan's filter."""
-    import pyarrow.types as pt
+    from pyarrow import types as pt
 
     return bool(pt.is_string(type) or pt.is_signed_integer(type) or pt.is_date(type))
 

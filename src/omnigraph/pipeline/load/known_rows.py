@@ -6,7 +6,7 @@ holds for the version that the load stands on (`rebasing` sees to it that nobody
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from omnigraph.changes.equality import equal_values
 from omnigraph.changes.stored_rows import rows_at
 from omnigraph.embedding.filling import text_vectors
 from omnigraph.errors import InputError, RecordError
-from omnigraph.language.catalog import EdgeType, EntityType, NodeType
+from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.pipeline.load.keyed_rows import Source, StoredReader
 from omnigraph.pipeline.target import NO_VERSION, TableVersion, Target
 from omnigraph.records.typed import TypedRows
@@ -147,11 +147,8 @@ def _unnamed(entity: EntityType, rows: pa.Table, places: Places) -> Iterator[tup
     """Records of entities that are not in the branch and that lack what a new one cannot do without."""
     import numpy as np
 
-    needed: Sequence[tuple[str, str]] = ()
-    if isinstance(entity, EdgeType):
-        needed = [("src", "from"), ("dst", "to")]
-    elif isinstance(entity, NodeType):
-        needed = [(name, name) for name in entity.key]
+    needed = [("src", "from"), ("dst", "to")] if isinstance(entity, EdgeType) else []
+    needed += [(name, name) for name in entity.key if name in entity.properties]
     seen: set[int] = set()
     for column, word in needed:
         lacking = np.asarray(rows.column(column).is_null()) & ~places.known

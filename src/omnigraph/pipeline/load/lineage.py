@@ -37,13 +37,28 @@ def is_wanted() -> bool:
         return False
     names = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG")
     is_told = any(name in names or name.startswith("OPENLINEAGE__TRANSPORT") for name in os.environ)
-    files = (Path(_CONFIG_FILE), Path.home() / ".openlineage" / _CONFIG_FILE)
-    if not is_told and not any(file.exists() for file in files):
+    if not is_told and not any(file.is_file() and file.stat().st_size for file in _files()):
         return False
     return (
         importlib.util.find_spec("openlineage") is not None
         and importlib.util.find_spec("openlineage.client") is not None
     )
+
+
+def _files() -> list[Path]:
+    """Where the client looks for its configuration."""
+    named = os.environ.get("OPENLINEAGE_CONFIG")
+    usual = [Path(_CONFIG_FILE), Path(os.path.expanduser("~/.openlineage"), _CONFIG_FILE)]
+    return [Path(named), *usual] if named else usual
+
+
+def _check_file() -> None:
+    """Raises what is wrong with the file that the client reads: the client itself would print a traceback and all events."""
+    import yaml
+
+    file = next((file for file in _files() if file.is_file()), None)
+    if file is not None and not isinstance(yaml.safe_load(file.read_text(encoding="utf-8")), dict):
+        raise ValueError(f"'{file}' is not a mapping")
 
 
 @dataclass
@@ -147,6 +162,7 @@ def lineage_of(graph: str, branch: str, sources: Sources, options: Mapping[str, 
         from openlineage.client.uuid import generate_new_uuid
 
         try:
+            _check_file()
             lineage.client = OpenLineageClient()
         except Exception as error:  # as it is configured by others
             warnings.warn(f"the lineage of the load is not sent: {error}", RuntimeWarning, stacklevel=2)

@@ -1,4 +1,4 @@
-"""BrokenRule a record again by what a rule said of it: only when a load is refused, so the sources are simply read again.
+"""Finds a record again by what a rule said of it: only when a load is refused, so the sources are simply read again.
 
 A second reading gives every record the id it had: ids are made from the source and the line, and handed out among the rows that
 are written together, which are the same again.
@@ -101,8 +101,14 @@ def locate(findings: list[BrokenRule], tasks: list[ReadTask], runner: Runner) ->
     wanted = frozenset(record for candidates in records for record in candidates)
     if not wanted:
         return [None] * len(findings)
+    places = locations(wanted, tasks, runner)
+    return [next((places[record] for record in candidates if record in places), None) for candidates in records]
+
+
+def locations(wanted: frozenset[Record], tasks: list[ReadTask], runner: Runner) -> Locations:
+    """Where records are in the input; those that are not there are left out."""
     places: Locations = {}
     for in_bundle in runner.map("find the records", locate_in_bundle, [LocateTask(task, wanted) for task in tasks]):
         for record, place in in_bundle.items():
             places[record] = max(places.get(record, place), place)
-    return [next((places[record] for record in candidates if record in places), None) for candidates in records]
+    return places

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import IO, TYPE_CHECKING
 
+from omnigraph.errors import UnreadableInput
 from omnigraph.language.catalog import Catalog
+from omnigraph.language.schema.constraints import did_you_mean
 from omnigraph.pipeline.load.inputs import Split
 from omnigraph.pipeline.load.mapping import MappedSource
-from omnigraph.records.documents import NUMBER, documents, records_at
-from omnigraph.records.picking import Picker, column_names
+from omnigraph.records.documents import MAX_MEMBERS, NUMBER, VALUE, Cells, Place, documents
+from omnigraph.records.picking import Picker, column_names, members_of
 from omnigraph.records.tabular import TabularReader
 from omnigraph.records.typed import WHOLE, NamedRows, RecordForm, Reject, TypedRows
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BATCH_ROWS = 65_536
+MAX_NAMED = 12
+"""Names that a hint lists."""
 
 
 class ColumnsReader:
@@ -75,16 +79,22 @@ def without_structs(table: pa.Table) -> pa.Table:
 
 
 def document_rows(
-    file: IO[bytes], source: MappedSource, rejects: list[Reject]
+    file: IO[bytes], source: MappedSource, rejects: list[Reject], folders: Collection[str] = ()
 ) -> Iterator[tuple[pa.Table, pa.Int64Array]]:
     """The records at the places that a map names, as columns of text, with the line of each; of records inside of documents,
-    of which a line may have many, with their number."""
+    of which a line may have many, with their number. `folders`: columns that are in no record.
+
+    Raises UnreadableInput if the file has no such place, or none of its records a member that a column names.
+    """
     import pyarrow as pa
 
-    names, places = source.picked.sources, source.at or ("",)
+    names = source.picked.sources
+    places = [Place(path, has_values=VALUE in names) for path in source.at or ("",)]
+    by_line = [place.path for place in places] == [""]
     number = 0
     held: list[list[str | None]] = []
     lines: list[int] = []
+    members = _Members({*names} - {NUMBER, *folders})
 
     def block() -> tuple[pa.Table, pa.Int64Array]:
         columns = [pa.array([row[place] for row in held], pa.string()) for place in range(len(names))]
@@ -92,12 +102,49 @@ def document_rows(
 
     for line, document in documents(file, rejects):
         for place in places:
-            for cells in records_at(document, line, place):
+            for cells in place.records(document, line):
                 number += 1
+                members.note(cells)
                 held.append([cells.get(name) for name in names])
-                lines.append(line if places == ("",) else number)
+                lines.append(line if by_line else number)
         if len(held) >= BATCH_ROWS:
             yield block()
             held, lines = [], []
+    for place in places:
+        if (missing := place.missing()) is not None:
+            raise _no_member(*missing, f"'at': '{place.path}'", source)
+    if number and (lacking := members.lacking()):
+        raise _no_member(lacking[0], tuple(members.seen), f"the column of '{_target(source, lacking[0])}'", source)
     if held:
         yield block()
+
+
+class _Members:
+    """Which of the wanted cells some record has."""
+
+    def __init__(self, wanted: set[str]) -> None:
+        self._wanted = wanted
+        self.seen: dict[str, None] = {}
+
+    def note(self, cells: Cells) -> None:
+        if self._wanted:
+            self._wanted -= cells.keys()
+            if len(self.seen) < MAX_MEMBERS:
+                self.seen.update(dict.fromkeys(cells))
+
+    def lacking(self) -> list[str]:
+        """The cells that no record has. Where an object is null, its members may be missing."""
+        return sorted(name for name in self._wanted if not any(name.startswith(f"{known}.") for known in self.seen))
+
+
+def _target(source: MappedSource, column: str) -> str:
+    named = [name for name, columns in source.picked.columns.items() if column in members_of(columns)]
+    return named[0] if named else "where"
+
+
+def _no_member(name: str, known: Sequence[str], what: str, source: MappedSource) -> UnreadableInput:
+    names = [member for member in known if member != NUMBER]
+    hint = did_you_mean(name, names, f"there are: {', '.join(names[:MAX_NAMED])}")
+    return UnreadableInput(
+        f"no record has '{name}' ({what} in the map of {source.type})", type_name=source.type, hint=hint
+    )

@@ -9,7 +9,7 @@ from typing import get_args
 
 from omnigraph.errors import UsageError
 from omnigraph.history import MAIN, KeyName, Once, check_attribution
-from omnigraph.pipeline.choices import LoadMode
+from omnigraph.pipeline.choices import LoadMode, Missing
 from omnigraph.pipeline.engines import AUTO, Engine
 from omnigraph.pipeline.load.mapping import ColumnMap
 from omnigraph.pipeline.load.text import TextOptions
@@ -36,7 +36,8 @@ class LoadOptions:
 
     A `format` that is not one of ours is read by the Spark session, with `reader_options`. `conf` are settings of a session that is
     started for the load, and of its tasks. `rejects` names a file in which to set records aside that cannot be read or that break a
-    rule about values. `permit` is called with the types that the load touches, before anything is published; what it raises ends
+    rule about values. `missing` says what is done about edges that name a missing node: the load is refused, they are set aside
+    like these records, or the nodes are created without properties. `permit` is called with the types that the load touches, before anything is published; what it raises ends
     the load.
     """
 
@@ -52,6 +53,7 @@ class LoadOptions:
     text: TextOptions = field(default_factory=TextOptions)
     map: ColumnMap = field(default_factory=ColumnMap)
     rejects: str | Path | None = None
+    missing: Missing = "refuse"
     actor: str | None = None
     message: str | None = None
     if_commit: str | None = None
@@ -63,6 +65,7 @@ class LoadOptions:
     def __post_init__(self) -> None:
         check_attribution(self.actor, self.message)
         check_mode(self.mode)
+        checked_missing(self.missing, self.mode)
         if self.dry_run and (self.rejects is not None or self.once is not None):
             raise UsageError(
                 "a dry run sets no records aside and uses no write key",
@@ -78,3 +81,19 @@ def check_mode(mode: str) -> None:
     """UsageError unless it is a load mode."""
     if mode not in _MODES:
         raise UsageError(f"'{mode}' is not a load mode", hint=f"choose one of {', '.join(_MODES)}")
+
+
+def checked_missing(missing: str, mode: str) -> Missing:
+    """UsageError unless it says what a load of this mode can do about missing nodes."""
+    choices: tuple[Missing, ...] = get_args(Missing)
+    choice = next((choice for choice in choices if choice == missing), None)
+    if choice is None:
+        raise UsageError(
+            f"'{missing}' does not say what to do about missing nodes", hint=f"choose one of {', '.join(choices)}"
+        )
+    if choice == "stub" and mode == "overwrite":
+        raise UsageError(
+            "missing='stub' does not go with the mode overwrite, which replaces all nodes of a type",
+            hint="use the mode merge, or missing='skip'",
+        )
+    return choice

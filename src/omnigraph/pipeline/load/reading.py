@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 from uuid import uuid4
 
 from omnigraph.errors import UnreadableInput
 from omnigraph.pipeline.load.databases import table_columns, table_rows
-from omnigraph.pipeline.load.fragments import FragmentWriter, TypeReport
+from omnigraph.pipeline.load.fragments import FragmentWriter, HeldRows, TypeReport
 from omnigraph.pipeline.load.inputs import Split
 from omnigraph.pipeline.load.mapped_rows import ColumnsReader, document_rows, rows_from, without_structs
 from omnigraph.pipeline.load.reasons import RejectsOfReason, by_reason
@@ -34,6 +34,7 @@ from omnigraph.pipeline.target import TableVersions, Target
 from omnigraph.pipeline.task_settings import AS_FOUND_GOOD, TaskSettings
 from omnigraph.records.cell_formats import read_cells
 from omnigraph.records.csv_rows import CsvReader
+from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.records.graph_batch import GraphBatchReader
 from omnigraph.records.typed import WHOLE, NamedRows, RecordForm, Reject, TypedRows
 from omnigraph.values.types import Scalar
@@ -58,6 +59,8 @@ class ReadTask:
     """Where a task of this process notes its files; other processes tell them by their report."""
     form: RecordForm = WHOLE
     settings: TaskSettings = AS_FOUND_GOOD
+    max_held_rows: int = 0
+    """How many rows of a table the task hands over instead of writing them, if there are no more."""
 
 
 @dataclass
@@ -78,11 +81,13 @@ class SplitReport:
 class ReadReport:
     splits: list[SplitReport] = field(default_factory=list)
     types: dict[str, TypeReport] = field(default_factory=dict)
+    held: HeldRows | None = None
+    """The rows, if the task has not written them."""
 
 
 def read_bundle(task: ReadTask) -> ReadReport:
-    writer = FragmentWriter(task.target, task.versions, task.written, task.settings)
-    report = ReadReport(types=writer.types)
+    writer = _writer(task.target, task.versions, task.written, task.settings, task.max_held_rows)
+    report = ReadReport(types=writer.types, held=writer if isinstance(writer, HeldRows) else None)
     for split in task.splits:
         reader = SplitReader(task.target, split, task.form)
         for rows in reader.read():
@@ -93,9 +98,16 @@ def read_bundle(task: ReadTask) -> ReadReport:
         rejects = sorted([*done.sample, *writer.rejects.get(done.index, ())], key=lambda reject: reject.line)
         done.rejected = len(rejects)
         done.sample, done.reasons = rejects[:MAX_SAMPLE], by_reason(rejects)
-        if task.rejects_folder is not None and rejects:
-            done.stored = _store_rejects(task, done.index, rejects)
+        done.stored = _store_rejects(task.target, task.rejects_folder, done.index, rejects)
     return report
+
+
+def _writer(
+    target: Target, versions: TableVersions, written: WrittenFiles | None, settings: TaskSettings, max_held_rows: int
+) -> FragmentWriter:
+    if max_held_rows:
+        return HeldRows(target, versions, written, settings, max_rows=max_held_rows)
+    return FragmentWriter(target, versions, written, settings)
 
 
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
@@ -109,9 +121,12 @@ def stored_reject(reject: Reject) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _store_rejects(task: ReadTask, index: int, rejects: Iterable[Reject]) -> str:
-    key = f"{task.rejects_folder}/{index:08}-{uuid4().hex}.jsonl"
-    task.target.store.put(key, b"".join(stored_reject(reject) for reject in rejects))
+def _store_rejects(target: Target, folder: str | None, index: int, rejects: Sequence[Reject]) -> str | None:
+    """The key of what was stored, if rejects are wanted and there are any."""
+    if folder is None or not rejects:
+        return None
+    key = f"{folder}/{index:08}-{uuid4().hex}.jsonl"
+    target.store.put(key, b"".join(stored_reject(reject) for reject in rejects))
     return key
 
 
@@ -121,19 +136,23 @@ def read_batches(
     versions: TableVersions,
     index: int,
     batches: Iterable[Any],
+    fresh: FreshIds,
     written: WrittenFiles | None = None,
     *,
     form: RecordForm = WHOLE,
     type_column: str = "type",
     settings: TaskSettings = AS_FOUND_GOOD,
+    max_held_rows: int = 0,
+    rejects_folder: str | None = None,
 ) -> ReadReport:
-    """Rows from the Arrow batches of a data frame: of one table, or of the types that a column names."""
+    """Rows from the Arrow batches of a data frame: of one table, or of the types that a column names. `rejects_folder`: where to
+    put every refused row, when they are wanted."""
     import numpy as np
     import pyarrow as pa
 
-    writer = FragmentWriter(target, versions, written, settings)
+    writer = _writer(target, versions, written, settings, max_held_rows)
     done = SplitReport(index)
-    reader = FrameReader(target.catalog, key, type_column, form)
+    reader = FrameReader(target.catalog, key, type_column, fresh, form)
     try:
         for batch in batches:
             lines = pa.array(np.arange(done.lines + 1, done.lines + batch.num_rows + 1, dtype=np.int64))
@@ -146,8 +165,9 @@ def read_batches(
     writer.finish()
     rejected = [*reader.rejects, *writer.rejects.get(index, ())]
     rejects = sorted(rejected, key=lambda reject: reject.line)
-    done.rejected, done.sample, done.reasons = len(rejects), rejects, by_reason(rejects)
-    return ReadReport([done], writer.types)
+    done.rejected, done.sample, done.reasons = len(rejects), rejects[:MAX_SAMPLE], by_reason(rejects)
+    done.stored = _store_rejects(target, rejects_folder, index, rejects)
+    return ReadReport([done], writer.types, writer if isinstance(writer, HeldRows) else None)
 
 
 class SplitReader:
@@ -233,7 +253,7 @@ class SplitReader:
             refuse_other_kinds(start_of(file), "JSON")
             source = self.split.source
             reader = self._tabular(source.picked.sources, text=True)
-            for table, lines in document_rows(file, source, self.rejects):
+            for table, lines in document_rows(file, source, self.rejects, self.split.file.partitions):
                 yield from reader.read(self._with_partitions(table), lines)
         self.rejects += reader.rejects
 

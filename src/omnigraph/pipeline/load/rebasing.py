@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.changes.stored_rows import TypeRows, rows_at
-from omnigraph.changes.table_diff import differing_ids, unshared_rows
+from omnigraph.changes.table_diff import differing, unshared_rows
 from omnigraph.errors import ExpectedVersionMismatch, InputError
 from omnigraph.history import SCHEMA, PublishPlan, Snapshot, TableChange, TableState
 from omnigraph.language.catalog import EntityType
@@ -89,6 +89,8 @@ class LoadRebase:
         self.checked = checked
         self._keys = _KeyHashes(repository)
         self._attempts = 0
+        self._given: dict[object, frozenset[object]] = {}
+        """By the id of a type, the ids of the properties that the load gives values to. Later changes of the schema may fill more."""
 
     def __call__(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
         self._attempts += 1
@@ -107,11 +109,18 @@ class LoadRebase:
 
     def _assigned(self, plan: PublishPlan, change: TableChange) -> frozenset[str]:
         """Properties that the load gives values to."""
-        layout = self._repository.layout(plan.schema, change.key)
-        incoming = Incoming.from_json(change.key, change.staged, layout)
-        table = self._repository.tables.open(incoming.place.path, incoming.place.version, layout=layout)
-        names = self._repository.catalog(plan.schema).tables[change.key].properties
-        return frozenset(name for name in names if table.count(f"{filters.column(name)} IS NOT NULL"))
+        entity = self._repository.catalog(plan.schema).tables[change.key]
+        if entity.id not in self._given:
+            layout = self._repository.layout(plan.schema, change.key)
+            incoming = Incoming.from_json(change.key, change.staged, layout)
+            table = self._repository.tables.open(incoming.place.path, incoming.place.version, layout=layout)
+            self._given[entity.id] = frozenset(
+                property.id
+                for name, property in entity.properties.items()
+                if table.count(f"{filters.column(name)} IS NOT NULL")
+            )
+        assigned = self._given[entity.id]
+        return frozenset(name for name, property in entity.properties.items() if property.id in assigned)
 
     def _put_on(self, plan: PublishPlan, snapshot: Snapshot, *, values: bool = False) -> PublishPlan:
         """`values`: also the rules about single rows are others than those that they were read by."""
@@ -256,12 +265,10 @@ class _Movement:
     def _moved(self) -> pa.Table:
         """Rows that are only stored elsewhere: id, before and after (addresses)."""
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         gone = self.removed.rename_columns(["id", "before"])
         both = gone.join(self.added.rename_columns(["id", "after"]), "id", join_type="inner").combine_chunks()
-        different = differing_ids(self.before, self.after, both, IN_PROCESS)
-        return both.filter(pc.invert(pc.is_in(both.column("id"), value_set=pa.array(different))))
+        return both.filter(pa.array(~differing(self.before, self.after, both, IN_PROCESS)))
 
     @property
     def changed(self) -> pa.Table:

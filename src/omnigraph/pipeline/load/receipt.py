@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.history import Commit
@@ -57,7 +57,7 @@ def count_rows(
 
 @dataclass(frozen=True)
 class LoadRefusal:
-    """Records that a load would not take for one reason. `message` is that of the first of them.
+    """Records that a load would not take for one reason. `message` is that of the first of them. A record may have several reasons.
 
     `can_be_set_aside`: with a file for rejected records the rest would be loaded; otherwise the whole load is refused.
 
@@ -73,6 +73,23 @@ class LoadRefusal:
     places: tuple[str, ...] = ()
     """Where the first of them are: files with lines."""
     can_be_set_aside: bool = True
+
+
+@dataclass(frozen=True)
+class MissingNodes:
+    """Nodes that one end of the edges of a type names, and that there are not. `edges` name `nodes` different ones.
+
+    >>> assert g.load("people.jsonl", mode="merge", engine="local", missing="skip", dry_run=True).missing == ()
+    """
+
+    edge: str
+    end: str
+    """"from" or "to"."""
+    node: str
+    edges: int
+    nodes: int
+    examples: tuple[str, ...]
+    """The first of their ids."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +111,19 @@ class LoadReceipt:
     repeated: bool = False
     """The branch had a commit under the write key already: `commit` is that one, and nothing was loaded."""
     is_dry_run: bool = False
-    """Nothing was written: `types` says what would be, and `refusals` what would be refused."""
+    """Nothing was written: `types` says what would be, `rejected` how many records would not be taken, and `refusals` why."""
     refusals: tuple[LoadRefusal, ...] = ()
+    missing: tuple[MissingNodes, ...] = ()
+    """Of a load with `missing`: the nodes that were missing."""
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """By table key: edges that were set aside because a node is missing. They are among the `rejected`."""
+    stubs: Mapping[str, int] = field(default_factory=dict)
+    """By table key: nodes that were created because edges name them. They are not among those of `types`."""
+    duplicates: Mapping[str, int] = field(default_factory=dict)
+    """By table key, of a merge: inserted edges with the ends and values of edges that the branch had. A `@key` of the edge type lets
+    a load meet them."""
+    without_adjacency: Mapping[str, str] = field(default_factory=dict)
+    """By table key: why its adjacency was not stored. Reads build it in memory instead; `optimize` tries again."""
     engine: str | None = None
     """Where the work was done ("in process", "on Spark"), and in a few words why there; None when another process did it."""
     engine_reason: str | None = None
@@ -132,8 +160,9 @@ class LoadReceipt:
     def __repr__(self) -> str:
         commit = "no commit" if self.commit is None else self.commit.id
         if self.is_dry_run:
-            refused = sum(refusal.count for refusal in self.refusals)
-            return f"<LoadReceipt: dry run on {self.branch}, {self.total_entities} entities fit, {refused} do not>"
+            return (
+                f"<LoadReceipt: dry run on {self.branch}, {self.total_entities} entities fit, {self.rejected} do not>"
+            )
         if self.repeated:
             return f"<LoadReceipt: loaded before on {self.branch}, {commit}>"
         return f"<LoadReceipt: {self.total_entities} entities on {self.branch} with {self.mode}, {commit}>"

@@ -11,6 +11,7 @@ from omnigraph.pipeline.load.checks import CheckReport
 from omnigraph.pipeline.load.reasons import MAX_EXAMPLES
 from omnigraph.pipeline.load.receipt import LoadRefusal
 from omnigraph.rules import Check, Violation
+from omnigraph.rules.endpoints import EndpointCheck
 
 MAX_OTHERS = 5
 
@@ -43,6 +44,8 @@ def raise_first(checks: Sequence[Check], reports: Sequence[CheckReport], locate:
         finding.check.error(finding.violation, file=file, line=line)
         for finding, (file, line) in zip(same_rule, places, strict=True)
     )
+    if isinstance(same_rule[0].check, EndpointCheck):
+        first.hint = "--missing skip sets such edges aside, --missing stub creates the nodes"
     if others:
         messages = [
             f"{file}:{line}: {error.message}" if file else error.message

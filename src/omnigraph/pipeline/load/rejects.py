@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from omnigraph.pipeline.load.inputs import LoadInputs
 from omnigraph.pipeline.load.reading import ReadReport, SplitReport, stored_reject
 from omnigraph.pipeline.load.reasons import MAX_EXAMPLES
 from omnigraph.pipeline.load.receipt import LoadRefusal
+from omnigraph.records.typed import Reject
 from omnigraph.storage import Store
 from omnigraph.storage.outputs import OutputFile, output_at
 
@@ -127,10 +128,11 @@ class RejectsFile:
         self._store = store
         self._is_written = False
 
-    def write(self, report: ReadReport, origins: Mapping[int, Origin]) -> int:
-        """Set every rejected record aside; how many. The file has its name after `finish`."""
-        total = sum(split.rejected for split in report.splits)
-        if total:
+    def write(
+        self, report: ReadReport, origins: Mapping[int, Origin], skipped: Sequence[tuple[int, Reject]] = ()
+    ) -> None:
+        """Set every rejected record aside. `skipped`: others, with their split. The file has its name after `finish`."""
+        if skipped or any(split.rejected for split in report.splits):
             self._is_written = True
             with self._output.open() as out:
                 for split in report.splits:
@@ -139,7 +141,10 @@ class RejectsFile:
                     for number, details in self._rejects_of(split):
                         line = json.dumps(origin.line(number)).encode()
                         out.write(b'{"file": %s, "line": %s, %s' % (file, line, details))
-        return total
+                for index, reject in skipped:
+                    out.write(
+                        json.dumps(_located(reject.to_json(), origins[index]), ensure_ascii=False).encode() + b"\n"
+                    )
 
     def _rejects_of(self, split: SplitReport) -> Iterator[tuple[int, bytes]]:
         """The line of each, and the rest of what is said of it."""

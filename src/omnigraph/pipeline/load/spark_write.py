@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from omnigraph.errors import Conflict
+from omnigraph.errors import Conflict, StorageError
 from omnigraph.history import CommitRef, Once
-from omnigraph.pipeline.choices import LoadMode
+from omnigraph.pipeline.choices import LoadMode, Missing
 from omnigraph.pipeline.load.base import LoadBase
 from omnigraph.pipeline.load.content import request_of
 from omnigraph.pipeline.load.incoming import FORMS
@@ -21,6 +22,7 @@ from omnigraph.pipeline.load.rejects import rejects_file
 from omnigraph.pipeline.load.written import WrittenFiles
 from omnigraph.pipeline.runner import LocalRunner
 from omnigraph.pipeline.target import TableVersions, Target
+from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.views import Repository
 
 
@@ -46,11 +48,14 @@ class SparkWrite:
     """When it began, by the store's clock."""
     base: CommitRef
     """The commit whose rows its tasks see."""
+    fresh: FreshIds
+    """Of the first partition."""
     once: Once | None = None
     rejects: str | None = None
+    missing: Missing = "refuse"
 
-    def read(self, batches: Iterable[Any]) -> ReadReport:
-        """One task: the rows of its part of the DataFrame, written as fragments."""
+    def read(self, partition: int, batches: Iterable[Any]) -> ReadReport:
+        """One task: the rows of a partition of the DataFrame, written as fragments."""
         with self.repository().history.leases.hold(self.base, since=self.since):
             return read_batches(
                 self.target,
@@ -58,8 +63,10 @@ class SparkWrite:
                 self.versions,
                 0,
                 batches,
+                self.fresh.part(partition),
                 form=FORMS[self.mode],
                 type_column=self.type_column,
+                rejects_folder=None if self.rejects is None else f"staging/{self.commit_id}",
             )
 
     def repository(self) -> Repository:
@@ -79,9 +86,15 @@ def publish_spark_write(write: SparkWrite, reports: list[ReadReport], *, request
     if base.view.snapshot.schema != write.schema:
         raise Conflict("the schema changed while the rows were written", hint="write them again")
     inputs = LoadInputs((), (Frame(write.key, None),))
-    options = LoadOptions(write.mode, actor=write.actor, message=write.message, once=write.once)
+    options = LoadOptions(write.mode, actor=write.actor, message=write.message, once=write.once, missing=write.missing)
     name = options.key_name
     key = None if name is None else name.asking(request or request_of(inputs, base.view.catalog, write.mode))
+    stored = {split.stored.rpartition("/")[0] for report in reports for split in report.splits if split.stored}
     with rejects_file(write.rejects, repository.tables.options, repository.store, replace=key is not None) as aside:
         job = LoadJob(repository, base, inputs, options, LocalRunner(), aside, WrittenFiles(), key)
-        return job.finish(merged(reports))
+        try:
+            return job.finish(merged(reports))
+        finally:
+            for folder in stored:
+                with contextlib.suppress(StorageError):
+                    repository.store.delete_prefix(folder)

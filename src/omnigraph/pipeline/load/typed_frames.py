@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import RecordError, UnreadableInput, UsageError
-from omnigraph.history import new_ulid
 from omnigraph.language.catalog import Catalog
 from omnigraph.pipeline.load.inputs import table_key
 from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.records.tabular import TabularReader, is_column_of, shown_row
 from omnigraph.records.typed import NamedRows, RecordForm, Reject, TypedRows
+from omnigraph.values.columns import plain_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,18 +20,25 @@ if TYPE_CHECKING:
 class FrameReader:
     """Typed rows from the batches of one data frame. `key`: their table; None: `type_column` names the type of each row."""
 
-    def __init__(self, catalog: Catalog, key: str | None, type_column: str, form: RecordForm) -> None:
+    def __init__(self, catalog: Catalog, key: str | None, type_column: str, fresh: FreshIds, form: RecordForm) -> None:
         self._catalog = catalog
         self._key = key
         self._column = type_column
         self._form = form
-        self._fresh = FreshIds.after(new_ulid())
+        self._fresh = fresh
         self._readers: dict[str, TabularReader] = {}
         self._own_rejects: list[Reject] = []
 
     @property
     def rejects(self) -> list[Reject]:
         return [*self._own_rejects, *(reject for reader in self._readers.values() for reject in reader.rejects)]
+
+    def check(self, names: list[str]) -> None:
+        """UnreadableInput if columns of these names cannot be those of the type, or of any type of the schema."""
+        if self._key is None:
+            self._refuse_unknown(names)
+        else:
+            self._reader(self._key, names)
 
     def read(self, table: pa.Table, lines: pa.Int64Array) -> Iterator[TypedRows | NamedRows]:
         """Raises UnreadableInput when the columns cannot be those of the types."""
@@ -41,11 +48,11 @@ class FrameReader:
             yield from self._reader(self._key, table.column_names).read(table, lines)
             return
         if not self._readers:
-            self._refuse_unknown(table.column_names)
-        types = table.column(self._column)
+            self.check(table.column_names)
+        types = table.column(self._column).combine_chunks().dictionary_encode("encode")
         rest = table.drop_columns([self._column])
-        for name in types.unique().to_pylist():
-            mask = (pc.is_null(types) if name is None else pc.equal(types, name)).combine_chunks()
+        for number, name in enumerate(plain_values(types.dictionary)):
+            mask = pc.equal(types.indices, number)
             rows, own = rest.filter(mask), lines.filter(mask)
             try:
                 key = _key_of(self._catalog, name, self._column)

@@ -13,9 +13,12 @@ from omnigraph.language.catalog import EdgeType
 from omnigraph.maintenance.indexes import index_specs
 from omnigraph.pipeline.load.checks import CheckTask, TaskRows
 from omnigraph.pipeline.load.keyed_rows import StoredReader
+from omnigraph.pipeline.repair.equal_ids import renumbered
+from omnigraph.pipeline.runner import Runner
 from omnigraph.pipeline.target import Target
 from omnigraph.pipeline.verify.files import FilesReport
 from omnigraph.pipeline.verify.rows import whole_table
+from omnigraph.pipeline.verify.values import States, with_lost_values
 from omnigraph.rules.endpoints import EndpointCheck, ends_of
 from omnigraph.tables import Layout, Staged, Table
 from omnigraph.tables.fragment import ROW_ADDRESS
@@ -45,6 +48,19 @@ def rebuild_indexes(
         changes.append(_change(key, state, version, state.inline))
     repository.tables.sync(staged)
     return _publish(repository, branch, entry.head, changes, f"rebuilt indexes of {branch}", actor)
+
+
+def renumber_rows(
+    repository: Repository, branch: str, keys: Iterable[str], runner: Runner, actor: str | None
+) -> RepairCommit:
+    """The head with new ids for all rows but the first of those with equal ids."""
+    entry, view = repository.head(branch)
+    versions = {key: version for key in keys if (version := renumbered(view, key, runner)) is not None}
+    repository.tables.sync([staged for staged, _ in versions.values()])
+    changes = [_change(key, view.state(key), staged) for key, (staged, _) in versions.items()]
+    counts = ", ".join(f"{rows} of {key.partition(':')[2]}" for key, (_, rows) in versions.items())
+    message = f"gave new ids to rows whose ids others had: {counts}"
+    return RepairCommit(message, _publish(repository, branch, entry.head, changes, message, actor))
 
 
 def _indexed(repository: Repository, view: View, key: str, staged: Staged) -> Staged:
@@ -83,6 +99,20 @@ def _publish(
         new_schema=new_schema,
     )
     return publish(repository.history, plan)
+
+
+def restore_values(
+    repository: Repository, branch: str, keys: Iterable[str], states: States, actor: str | None
+) -> Commit:
+    """The head with the values that commits of the branch lost and their files still hold."""
+    head = repository.history.chain.head(branch).head
+    changes, staged = [], list[Staged]()
+    for key in keys:
+        versions = with_lost_values(repository, head, key, states)
+        staged += versions
+        changes.append(_change(key, head.table(key), versions[-1]))
+    repository.tables.sync(staged)
+    return _publish(repository, branch, head, changes, f"brought back values that commits of {branch} lost", actor)
 
 
 # ---------------------------------------------------------------- the newest intact commit

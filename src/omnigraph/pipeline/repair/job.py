@@ -8,22 +8,31 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
-from omnigraph.errors import BranchNotFound, Damaged, UsageError
-from omnigraph.history import MAIN, Snapshot, check_attribution
+from omnigraph.errors import BranchNotFound, Damaged, HistoryGap, UsageError
+from omnigraph.history import MAIN, CommitRef, Snapshot, check_attribution
 from omnigraph.history.chain import check_branch_name
 from omnigraph.history.rebuilding import Rebuilder
 from omnigraph.pipeline.choices import Lost
 from omnigraph.pipeline.engines import Engine, runner_of
 from omnigraph.pipeline.progress import Silent, progress_for
-from omnigraph.pipeline.repair.commits import RepairCommit, drop_lost, rebuild_indexes, reset_to
+from omnigraph.pipeline.repair.commits import (
+    RepairCommit,
+    drop_lost,
+    rebuild_indexes,
+    renumber_rows,
+    reset_to,
+    restore_values,
+)
+from omnigraph.pipeline.repair.equal_ids import has_own_ids
 from omnigraph.pipeline.repair.report import RepairReport, RepairStep
 from omnigraph.pipeline.runner import Runner
 from omnigraph.pipeline.verify.findings import Finding
 from omnigraph.pipeline.verify.job import Verification
+from omnigraph.pipeline.verify.values import LostValues
 from omnigraph.views import Repository
 
 REBUILT = ("segment", "ancestry", "write_keys", "watermark", "entry")
@@ -79,11 +88,17 @@ class RepairJob:
         if lost != "report" and (step := self._lost_step(branch, lost)) is not None:
             steps.append(step)
             concerned |= {finding.object for finding in self.findings if finding.rows is not None}
+        for name, keys in self._repeated_ids():
+            steps.append(_renumbered(name, keys))
+            concerned |= {key.partition(":")[2] for key in keys}
         for name, indexes in self._damaged_indexes():
             steps.append(_indexed(name, indexes))
             concerned |= {finding.object for finding in self.findings if finding.object_kind == "index"}
             concerned |= {finding.object for finding in self.findings if finding.kind == "stale_index"}
-        remaining = tuple(finding for finding in self.findings if finding.object not in concerned)
+        steps += [_restored(name, values) for name, values in self.seen.lost.items() if values]
+        remaining = tuple(
+            finding for finding in self.findings if finding.object not in concerned and finding.kind != "lost_values"
+        )
         return RepairReport(False, tuple(steps), self.findings, remaining)
 
     def run(self, branch: str, lost: Lost) -> RepairReport:
@@ -94,9 +109,18 @@ class RepairJob:
         if lost != "report" and (step := self._lost_step(branch, lost)) is not None:
             repair = self._publish_lost(branch, lost)
             steps.append(replace(step, action=repair.action, commit=repair.commit))
+        for name, keys in self._repeated_ids():
+            renumbering = renumber_rows(self.repository, name, keys, self.runner, self.actor)
+            step = _renumbered(name, keys)
+            steps.append(replace(step, action=renumbering.action, commit=renumbering.commit))
         for name, indexes in self._damaged_indexes():
             commit = rebuild_indexes(self.repository, name, indexes, self.actor)
             steps.append(replace(_indexed(name, indexes), commit=commit))
+        for name, values in self.seen.lost.items():
+            if values:
+                keys = [lost.key for lost in values]
+                commit = restore_values(self.repository, name, keys, self.seen.states(name), self.actor)
+                steps.append(replace(_restored(name, values), commit=commit))
         remaining = self.findings
         if steps:
             remaining = Verification(self.repository, self.runner).run(MAIN, all=True, deep=self.deep).findings
@@ -136,6 +160,18 @@ class RepairJob:
                     by_table[key] = names
             if by_table:
                 yield name, by_table
+
+    def _repeated_ids(self) -> Iterator[tuple[str, list[str]]]:
+        """For each living branch in whose head rows have equal ids: the types of these, if their ids are not derived from keys."""
+        for name in self.repository.history.chain.branches() if self.seen.rows.repeated else ():
+            try:
+                entry, view = self.repository.head(name)
+            except (BranchNotFound, Damaged):
+                continue
+            states = entry.head.tables.items()
+            keys = [key for key, state in states if state in self.seen.rows.repeated and has_own_ids(view, key)]
+            if keys:
+                yield name, sorted(keys)
 
     # ------------------------------------------------------------ what is lost
 
@@ -180,12 +216,11 @@ class RepairJob:
         return f"schemas/{snapshot.schema}.json" in lost or any(state in states for state in snapshot.tables.values())
 
     def _newest_intact(self, branch: str) -> Snapshot:
-        """The newest commit of the branch's chain whose entry and tables can all be read."""
-        history = self.repository.history
-        for ref in reversed(self.seen.chains.get(branch, [])):
+        """The newest commit of the branch, or of the one it was made from, whose entry and tables can all be read."""
+        for ref in self._commits_of(branch):
             try:
-                snapshot = history.revisions.snapshot(ref)
-            except Damaged:
+                snapshot = self.repository.history.revisions.snapshot(ref)
+            except (Damaged, HistoryGap):
                 continue
             if not self._is_hurt(snapshot):
                 return snapshot
@@ -194,9 +229,31 @@ class RepairJob:
             hint='restore its files from a backup, or go on without the lost rows: lost="drop" (--lost drop)',
         )
 
+    def _commits_of(self, branch: str) -> Iterator[CommitRef]:
+        """The commits in the chain of a branch, newest first, then those that it inherited, by the newest log that can be read."""
+        yield from reversed(self.seen.chains.get(branch, []))
+        history = self.repository.history
+        for position in reversed(history.chain.positions(branch)):
+            with contextlib.suppress(Damaged):
+                entry = history.chain.read(branch, position)
+                yield from (commit.ref for commit in history.log.walk(entry) if commit.ref.branch != branch)
+                return
+
 
 def _rebuilt(key: str) -> RepairStep:
     return RepairStep("rebuild_object", key, f"write {key} again, from the rest of history")
+
+
+def _restored(branch: str, values: Sequence[LostValues]) -> RepairStep:
+    rows = ", ".join(f"{lost.rows} entities of {lost.key.partition(':')[2]}" for lost in values)
+    return RepairStep("restore_values", branch, f"bring back lost values of {rows}, at the head of {branch}")
+
+
+def _renumbered(branch: str, keys: list[str]) -> RepairStep:
+    types = ", ".join(key.partition(":")[2] for key in keys)
+    return RepairStep(
+        "renumber_rows", branch, f"give new ids to rows of {types} whose ids others have, at the head of {branch}"
+    )
 
 
 def _indexed(branch: str, indexes: dict[str, set[str]]) -> RepairStep:

@@ -8,7 +8,7 @@ from typing import Literal
 from omnigraph.history import Commit
 from omnigraph.pipeline.verify.findings import Finding
 
-StepKind = Literal["rebuild_object", "rebuild_indexes", "reset_branch", "drop_rows"]
+StepKind = Literal["rebuild_object", "rebuild_indexes", "renumber_rows", "restore_values", "reset_branch", "drop_rows"]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from omnigraph.changes.diff import changed_types, entity_changes, in_steps, really_changed
 from omnigraph.changes.entity_changes import EVERYTHING, OPS, ChangeFilter
-from omnigraph.changes.equality import aligned
 from omnigraph.changes.stored_rows import TypeRows, typed_rows_at
 from omnigraph.changes.table_diff import FragmentRun, unshared_ids, unshared_runs, with_ops
 from omnigraph.language.arrow import arrow_schema
@@ -115,8 +114,8 @@ def _as_structs(before: TypeRows, after: TypeRows, changed: pa.Table) -> pa.Reco
     entity = wider_entity(before.entity, after.entity)
     ids = changed.column("id").combine_chunks()
     ops = pa.array([OPS[op] for op in changed.column("op").to_pylist()])
-    old = _structs(before, changed.column("before"), ids, entity)
-    new = _structs(after, changed.column("after"), ids, entity)
+    old = _structs(before, changed.column("before"), entity)
+    new = _structs(after, changed.column("after"), entity)
     return pa.RecordBatch.from_arrays([ops, ids, old, new], schema=_typed_schema(entity))
 
 
@@ -127,12 +126,14 @@ def _typed_schema(entity: EntityType) -> pa.Schema:
     return pa.schema([("op", pa.string()), ("id", pa.string()), ("before", image), ("after", image)])
 
 
-def _structs(side: TypeRows, addresses: pa.ChunkedArray, ids: pa.Array, entity: EntityType) -> pa.StructArray:
-    """The rows at these addresses, in the order of the ids; null where there is none."""
+def _structs(side: TypeRows, addresses: pa.ChunkedArray, entity: EntityType) -> pa.StructArray:
+    """The rows at these addresses, in their order; null where there is none."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    rows = for_spark(file_columns(aligned(typed_rows_at(side, addresses, entity), ids))).combine_chunks()
-    columns = [column.chunk(0) for column in rows.columns]
     absent = pc.is_null(addresses).combine_chunks()
+    places = pc.subtract(pc.cumulative_sum(pc.invert(absent).cast(pa.int64())), 1)
+    present = typed_rows_at(side, addresses, entity).take(pc.if_else(absent, None, places))
+    rows = for_spark(file_columns(present)).combine_chunks()
+    columns = [column.chunk(0) for column in rows.columns]
     return pa.StructArray.from_arrays(columns, fields=list(rows.schema), mask=absent)

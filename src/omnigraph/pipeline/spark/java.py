@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from omnigraph.errors import MissingExtra
-from omnigraph.user_cache import is_own_file, user_cache
+from omnigraph.user_folders import is_own_file, user_cache
 
 MIN_JAVA = 17
 
@@ -112,7 +112,7 @@ def log_file() -> Path:
 
 def _write(path: Path, text: str, *, mode: int) -> None:
     """Replace as one step: another process may be starting Spark from the same file right now."""
-    if is_own_file(path) and path.read_text() == text:
+    if is_own_file(path) and path.read_bytes() == text.encode():
         return
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, fresh = tempfile.mkstemp(dir=path.parent)

@@ -21,27 +21,40 @@ from omnigraph.language.query.plan import ReadPlan
 from omnigraph.pipeline.spark.frames import table_frame
 from omnigraph.pipeline.spark.jobs import cancel_group, new_group, run_job
 from omnigraph.pipeline.spark.types import for_spark
-from omnigraph.read.execution import finish, instant, united_result
+from omnigraph.read.execution import finish, given_rows, instant, united_result
 from omnigraph.read.inputs.sources import read_nodes
 from omnigraph.read.result import Result, Timing
 from omnigraph.read.search.texts import with_vectors
 from omnigraph.read.sql.compiler import compile_read
-from omnigraph.read.sql.hops import is_level, is_recursive, next_level
+from omnigraph.read.sql.hops import beyond_start, closed, is_level, is_recursive, next_level
 from omnigraph.read.sql.key_columns import keys_as_ids
-from omnigraph.read.sql.shapes import KEY, TYPE, HopInput, NodeInput, RelationalQuery
+from omnigraph.read.sql.shapes import GIVEN, KEY, TYPE, HopInput, NodeInput, RelationalQuery
 from omnigraph.relational.sql import to_sql
 from omnigraph.relational.trees import exp
 from omnigraph.views import View
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-SETTINGS = {
+MEANING = {
+    # A number that does not fit is an error, and never another number.
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.ansi.enforceReservedKeywords": "false",
     # Instants are UTC in every literal of the tree.
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.crossJoin.enabled": "true",
     # What Spark 4.3 knows of a checkpoint's columns it asks for under wrong names when checkpoints are united, and fails.
     "spark.sql.constraintPropagation.enabled": "false",
 }
+"""Settings on which the meaning of a query depends."""
+_SQL = "spark.sql."
+_LEGACY = "spark.sql.legacy."
 
 CANCEL_INTERVAL_S = 0.2
 MAX_LEVELS = 1_000
@@ -58,30 +71,42 @@ def run_read_on_spark(
     *,
     now: dt.datetime | None = None,
     deadline: Deadline = NEVER,
+    stages: dict[int, pa.Table] | None = None,
 ) -> Result:
     """Run a read on Spark, on one snapshot; the same rows in the same order as in process. Ctrl-C and the deadline end it."""
-    arguments, group = with_vectors(view, plan, Arguments(parameters, instant(now), deadline)), new_group()
+    arguments, group = with_vectors(view, plan, Arguments(parameters, instant(now), deadline, view.memory)), new_group()
+    stages = {} if stages is None else stages
+
+    def run(inner: ReadPlan) -> Result:
+        return run_read_on_spark(
+            view, inner, arguments.parameters, session, now=arguments.now, deadline=deadline, stages=stages
+        )
+
     if plan.union is not None:
         started = time.perf_counter()
-        parts = [
-            run_read_on_spark(view, part, arguments.parameters, session, now=arguments.now, deadline=deadline)
-            for part in plan.union.parts
-        ]
-        return united_result(plan, parts, arguments, started)
-    work = partial(_run, view, plan, arguments, session, group)
+        return united_result(plan, [run(part) for part in plan.union.parts], arguments, started)
+    work = partial(_run, view, plan, arguments, session, group, given_rows(plan, run, stages))
     return run_job(session, f"omnigraph query {plan.name}", work, group)
 
 
-def _run(view: View, plan: ReadPlan, arguments: Arguments, session: SparkSession, group: str) -> Result:
+def _run(
+    view: View,
+    plan: ReadPlan,
+    arguments: Arguments,
+    session: SparkSession,
+    group: str,
+    start_rows: pa.Table | None,
+) -> Result:
     started = time.perf_counter()
-    query = compile_read(keys_as_ids(plan, view.catalog), view.catalog)
+    query, own = compile_read(keys_as_ids(plan, view.catalog), view.catalog), _own_session(session)
     with (
         _values_in_range(),
         _cancelled_after(arguments.deadline, session, group),
-        _set(session),
-        _Relations(session, query, arguments) as relations,
+        _Relations(own, query, arguments) as relations,
     ):
-        for name, frame in _inputs(view, query, arguments, session).items():
+        if start_rows is not None:
+            relations.add(GIVEN, own.createDataFrame(for_spark(start_rows)))
+        for name, frame in _inputs(view, query, arguments, own).items():
             relations.add(name, frame)
         far = [hop for hop in query.hops if hop.expansion.max_hops > 1]
         for hop in far:
@@ -133,10 +158,11 @@ class _Relations:
 
     def close(self, hop: HopInput) -> None:
         """Everything that can be reached: level after level until one is empty."""
-        for name, query in list(self._query.definitions[hop.name]())[:2]:
+        definitions, whole = list(self._query.definitions[hop.name]()), hop
+        hop = beyond_start(whole)
+        for name, query in definitions[:2]:
             self.add(name, self.run(query).localCheckpoint())
         level = reached = self._spark.table(self._names[f"{hop.name}_level1"])
-        wanted = reached if hop.expansion.min_hops == 1 else reached.limit(0)
         distance, seen = 1, f"{hop.name}_seen"
         while not level.isEmpty():
             distance += 1
@@ -148,9 +174,12 @@ class _Relations:
             level = self.run(query).localCheckpoint()
             self.add(name, level)
             reached = reached.union(level).localCheckpoint()
-            if distance >= hop.expansion.min_hops:
-                wanted = wanted.union(level)
-        self.add(hop.name, wanted)
+        for shorter in range(distance + 1, hop.expansion.min_hops):
+            self.add(f"{hop.name}_level{shorter}", level)
+        self.add(f"{hop.name}_all", reached)
+        self.add(hop.name, self.run(closed(hop)))
+        if whole.name != hop.name:
+            self.add(whole.name, self.run(definitions[-1][1]))
 
     def _bound(self, tree: exp.Query) -> exp.Expression:
         """The tree with its parameters as literals and its relations under the names of this run."""
@@ -262,23 +291,26 @@ def _cancelled_after(deadline: Deadline, session: SparkSession, group: str) -> I
         watcher.join()
 
 
-@contextmanager
-def _set(spark: SparkSession) -> Iterator[None]:
-    """The settings that the tree relies on."""
-    before = {name: spark.conf.get(name) for name in SETTINGS}
-    for name, setting in SETTINGS.items():
-        spark.conf.set(name, setting)
-    try:
-        yield
-    finally:
-        for name, setting in before.items():
-            spark.conf.set(name, setting)
+def _own_session(session: SparkSession) -> SparkSession:
+    """A session of the query's own, with the caller's settings except those on which its meaning depends. The caller's session is
+    never changed: other threads may be using it."""
+    own = session.newSession()
+    known = own.conf.getAll
+    for name, setting in session.conf.getAll.items():
+        if name.startswith(_SQL) and not name.startswith(_LEGACY) and known.get(name) != setting:
+            own.conf.set(name, setting)
+    for name in known:
+        if name.startswith(_LEGACY):
+            own.conf.unset(name)
+    for name, setting in MEANING.items():
+        own.conf.set(name, setting)
+    return own
 
 
 def _stored_types(table: Any) -> Any:
     """Instants without their zone, as columns hold them."""
     import pyarrow as pa
-    import pyarrow.types as pt
+    from pyarrow import types as pt
 
     columns = [
         column.cast(pa.timestamp("us", tz="UTC")).cast(pa.timestamp("us"))

@@ -85,8 +85,8 @@ class SparkRunner:
         pieces = tasks.mapInArrow(_cutting(exchange.cut, values), _PIECES)
         return pieces.repartitionById(exchange.buckets, "bucket").mapInArrow(_joining(exchange.join), _RESULT)
 
-    def map_frame(self, stage: str, function: Callable[[Iterator[Any]], Result], frame: DataFrame) -> list[Result]:
-        """One task per partition of a data frame; the function gets its Arrow batches."""
+    def map_frame(self, stage: str, function: Callable[[int, Iterator[Any]], Result], frame: DataFrame) -> list[Result]:
+        """One task per partition of a data frame; the function gets its number and its Arrow batches."""
         results = self.collect(stage, frame.mapInArrow(_over_batches(function), _RESULT), 0)
         return [result for _, result in results]
 
@@ -226,8 +226,10 @@ def _joining(join: Join[Any]) -> Callable[[Iterator[Any]], Iterator[Any]]:
     return run
 
 
-def _over_batches(function: Callable[[Iterator[Any]], Any]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _over_batches(function: Callable[[int, Iterator[Any]], Any]) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def run(batches: Iterator[Any]) -> Iterator[Any]:
-        yield _answer(0, lambda: function(batches))
+        from pyspark import TaskContext
+
+        yield _answer(0, lambda: function(TaskContext.get().partitionId(), batches))
 
     return run

@@ -37,6 +37,6 @@ def items_in_one_sentence(items: Iterator[Item]) -> Iterator[Item]:
 
 def _as_sentence(error: OmnigraphError) -> OmnigraphError:
     os.environ["SPARK_HIDE_TRACEBACK"] = "1"
-    if error.hint and not isinstance(error, RejectedRecords):  # whose hint is about another way to load
-        error.args = (f"{error.message} ({error.hint})",)
+    if isinstance(error, RejectedRecords):  # whose hint is about another way to load
+        error.hint = None
     return error

@@ -7,7 +7,7 @@
 Options: graph, type; to read: revision (a branch, tag, commit id or branch~N), as_of (a time on that branch), columns (names
 joined by commas), filter (`age > 30 AND tier IN ('pro', 'vip')`), applied inside the scan; to write: mode (append, merge, patch,
 delete or overwrite), branch and from (where a branch starts that is missing), actor, message, rejects (a file, of a stream a
-folder), and a write key: once (a text) or sequence ("orders 17"). Without type, a column (type, or what type_column names) names
+folder), missing (refuse, skip or stub: what is done about edges that name missing nodes), and a write key: once (a text) or sequence ("orders 17"). Without type, a column (type, or what type_column names) names
 the type of each row that is written. `storage.<name>` is for the store (what is secret of it is refused where Spark would keep it, in a
 table of its catalog), and an unknown option is refused. With changes, what commits changed
 is read instead (`change_source`). Spark tells a Python source no required columns, and the filters it does tell stick to a
@@ -30,6 +30,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -45,10 +46,13 @@ from omnigraph.history import MAIN, Once, check_attribution, new_ulid
 from omnigraph.pipeline.choices import LoadMode
 from omnigraph.pipeline.engines import refuse_memory
 from omnigraph.pipeline.load.base import LoadBase
+from omnigraph.pipeline.load.incoming import FORMS
 from omnigraph.pipeline.load.inputs import table_key
-from omnigraph.pipeline.load.options import check_mode
+from omnigraph.pipeline.load.options import check_mode, checked_missing
 from omnigraph.pipeline.load.reading import ReadReport
 from omnigraph.pipeline.load.spark_write import SparkWrite, publish_spark_write
+from omnigraph.pipeline.load.typed_frames import FrameReader
+from omnigraph.pipeline.spark.catalog import graph_names, type_names
 from omnigraph.pipeline.spark.change_rows import spark_schema
 from omnigraph.pipeline.spark.change_source import (
     ChangesReader,
@@ -60,8 +64,9 @@ from omnigraph.pipeline.spark.change_source import (
 )
 from omnigraph.pipeline.spark.frames import FragmentsReader, check_filter, checked_columns, fragment_groups
 from omnigraph.pipeline.spark.sentences import in_one_sentence, items_in_one_sentence
-from omnigraph.pipeline.spark.types import struct_type
+from omnigraph.pipeline.spark.types import refuse_intervals, struct_type
 from omnigraph.pipeline.target import Address, TableVersion, Target, table_versions_of
+from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.storage.options import is_secret
 from omnigraph.views import Repository, View
 
@@ -73,7 +78,7 @@ if TYPE_CHECKING:
 OPTIONS = frozenset(
     {
         *("graph", "type", "revision", "as_of", "columns", "filter"),
-        *("mode", "type_column", "branch", "from", "actor", "message", "rejects", "once", "sequence"),
+        *("mode", "type_column", "branch", "from", "actor", "message", "rejects", "missing", "once", "sequence"),
         "changes",
     }
 )
@@ -132,12 +137,15 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
         }
         graph = self._option("graph")
         refuse_memory(graph)
-        if not self.folder and "://" not in graph and not os.path.isabs(graph):
+        return Repository.open(self._absolute(graph), storage_options or None)
+
+    def _absolute(self, address: str) -> str:
+        if not self.folder and "://" not in address and not os.path.isabs(address):
             raise UsageError(
-                f"'{graph}' is a relative path, and this session does not know where it starts",
+                f"'{address}' is a relative path, and this session does not know where it starts",
                 hint="give an absolute path, or call og.spark.register(spark)",
             )
-        return Repository.open(graph if "://" in graph else os.path.join(self.folder, graph), storage_options or None)
+        return address if "://" in address else os.path.join(self.folder, address)
 
     def _refuse_kept_secrets(self) -> None:
         """Spark keeps the options of a table in its catalog, as plain text."""
@@ -190,7 +198,13 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
     @in_one_sentence
     def schema(self) -> StructType:
         import pyarrow as pa
+        from pyspark.sql.types import StringType, StructType
 
+        if "catalog" in self.options:
+            schema = StructType()
+            for name in self._names(self.options.pop("catalog")):
+                schema.add(name, StringType())
+            return schema
         if reads_changes(self.options):
             check_options(self.options)
             feed_of(self._address(), self.options)
@@ -203,11 +217,25 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
             field.metadata[_IN_SCHEMA] = json.dumps(self.options)
         return columns
 
+    def _names(self, kind: str) -> list[str]:
+        """What a catalog lists: graphs, branches of a graph, or its types on a branch."""
+        if kind == "graphs":
+            return graph_names(self._absolute(self._option("root")), self.options.get("graphs"))
+        if kind == "branches":
+            return [entry.branch for entry in self._repository().history.branches.list()]
+        return type_names(self._view())
+
     def _take_options(self, schema: StructType) -> None:
         """Of a table of the catalog: from its columns."""
-        kept = [field.metadata[_IN_SCHEMA] for field in schema.fields if _IN_SCHEMA in field.metadata]
-        if kept and "graph" not in self.options:
-            self.options = {**json.loads(kept[0]), **self.options}
+        kept = {field.name: field.metadata[_IN_SCHEMA] for field in schema.fields if _IN_SCHEMA in field.metadata}
+        if not kept or "graph" in self.options:
+            return
+        self.options = {**json.loads(next(iter(kept.values()))), **self.options}
+        if others := [field.name for field in schema.fields if field.name not in kept]:
+            raise UsageError(
+                f"ALTER TABLE has added '{others[0]}' to Spark's catalog, and no column to the graph",
+                hint="DROP TABLE leaves the graph as it is: change the schema of the graph (omnigraph schema apply), then CREATE TABLE again",
+            )
 
     @in_one_sentence
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -263,6 +291,12 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
     @in_one_sentence
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         self._take_options(schema)
+        if "graph" not in self.options:
+            raise UsageError(
+                "the option 'graph' is missing; Spark hands on none of CREATE TABLE ... AS SELECT",
+                hint="CREATE TABLE ... USING omnigraph OPTIONS (graph '...', type '...'), then INSERT INTO ... SELECT; "
+                'of a DataFrame: .option("graph", "./people")',
+            )
         return TableWriter(self._write(self._mode(overwrite), self._once(), schema))
 
     @in_one_sentence
@@ -309,12 +343,18 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
                 f"neither the option 'type' nor a column '{type_column}' says of which type the rows are",
                 hint='.option("type", "Person")',
             )
+        key, fresh = (
+            None if type_name is None else table_key(view.catalog, type_name),
+            FreshIds.new(repository.history.clock),
+        )
+        refuse_intervals(schema)
+        FrameReader(view.catalog, key, type_column, fresh, FORMS[mode]).check(list(schema.names))
         return SparkWrite(
             uri=repository.store.uri,
             options=tuple(sorted(repository.tables.options.items())),
             branch=branch,
             from_=from_,
-            key=None if type_name is None else table_key(view.catalog, type_name),
+            key=key,
             type_column=type_column,
             target=Target.of(repository, view),
             schema=view.snapshot.schema,
@@ -326,7 +366,9 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
             once=once,
             since=repository.history.retention.store_now(),
             base=view.snapshot.commit.ref,
+            fresh=fresh,
             rejects=self.options.get("rejects"),
+            missing=checked_missing(self.options.get("missing", "refuse"), mode),
         )
 
 
@@ -383,7 +425,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
 
     @in_one_sentence
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        return _Written(pickle.dumps(self.rows.read(iterator)))
+        return _Written(pickle.dumps(self.rows.read(TaskContext.get().partitionId(), iterator)))
 
     @in_one_sentence
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:

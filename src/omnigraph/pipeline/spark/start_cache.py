@@ -18,7 +18,7 @@ from pathlib import Path
 
 from omnigraph.errors import PipelineFailed, UsageError
 from omnigraph.pipeline.spark import java
-from omnigraph.user_cache import is_own_file, user_cache
+from omnigraph.user_folders import is_own_file, user_cache
 
 MIN_JAVA = 25
 MAX_FILES = 2

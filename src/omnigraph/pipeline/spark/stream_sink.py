@@ -21,7 +21,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from omnigraph.errors import UsageError
 from omnigraph.history import new_ulid
-from omnigraph.pipeline.choices import LoadMode
+from omnigraph.pipeline.choices import LoadMode, Missing
 from omnigraph.pipeline.load.content import MICRO_BATCH
 from omnigraph.pipeline.load.job import load
 from omnigraph.pipeline.load.options import LoadOptions
@@ -57,8 +57,9 @@ class StreamTableWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
     @in_one_sentence
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        query = TaskContext.get().getLocalProperty(QUERY_ID)
-        return _BatchPart(pickle.dumps(self.rows.read(iterator)), query, self.rows)
+        task = TaskContext.get()
+        report = self.rows.read(task.partitionId(), iterator)
+        return _BatchPart(pickle.dumps(report), task.getLocalProperty(QUERY_ID), self.rows)
 
     @in_one_sentence
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -95,6 +96,7 @@ class StreamInto:
     mode: LoadMode
     branch: str
     rejects: str | Path | None = None
+    missing: Missing = "refuse"
     actor: str | None = None
     message: str | None = None
     permit: Callable[[frozenset[str]], None] | None = None
@@ -119,6 +121,7 @@ class StreamInto:
                     once=(query, batch_id),
                     request=MICRO_BATCH,
                     rejects=rejects,
+                    missing=self.missing,
                 ),
             )
         finally:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.errors import UnreadableInput
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
 def spark_arrow_type(type: pa.DataType) -> pa.DataType:
     """The Arrow type that Spark exchanges for a stored type."""
     import pyarrow as pa
-    import pyarrow.types as pt
+    from pyarrow import types as pt
 
     if pt.is_fixed_size_list(type) or pt.is_list(type):
         return pa.list_(pa.field("element", spark_arrow_type(type.value_type), nullable=True))
@@ -39,7 +41,7 @@ def spark_arrow_schema(schema: pa.Schema) -> pa.Schema:
 def for_spark(rows: Any) -> Any:
     """A table or batch with Spark's types, columns in their order."""
     import pyarrow.compute as pc
-    import pyarrow.types as pt
+    from pyarrow import types as pt
 
     schema = spark_arrow_schema(rows.schema)
     columns = []
@@ -48,6 +50,16 @@ def for_spark(rows: Any) -> Any:
             column = pc.assume_timezone(column, "UTC")
         columns.append(column if column.type == field.type else column.cast(field.type))
     return type(rows).from_arrays(columns, schema=schema)
+
+
+def refuse_intervals(schema: StructType) -> None:
+    """UnreadableInput for a column that no worker could read: Arrow's library for Python does not know months as a type."""
+    for field in schema.fields:
+        if "YearMonthIntervalType" in repr(field.dataType) or "CalendarIntervalType" in repr(field.dataType):
+            raise UnreadableInput(
+                f"the column '{field.name}' holds intervals of months, which no property can",
+                hint=f"leave it out, or write a number: months_between(...) or extract(MONTH FROM {field.name})",
+            )
 
 
 def struct_type(schema: pa.Schema) -> StructType:

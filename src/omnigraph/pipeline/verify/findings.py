@@ -21,6 +21,7 @@ FindingKind = Literal[
     "missing_end",
     "broken_rule",
     "stale_index",
+    "lost_values",
     "foreign",
 ]
 ObjectKind = Literal[

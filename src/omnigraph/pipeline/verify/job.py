@@ -27,6 +27,7 @@ from omnigraph.pipeline.verify.chains import ChainFacts, RetainedCommit, ranges,
 from omnigraph.pipeline.verify.files import FilesReport, foreign_files, verify_files
 from omnigraph.pipeline.verify.findings import Finding, VerifyReport, action_for, damaged_object, object_kind
 from omnigraph.pipeline.verify.rows import RowsReport, verify_rows
+from omnigraph.pipeline.verify.values import LostValues, States, lost_values, states_by_path
 from omnigraph.storage import ObjectInfo
 from omnigraph.tables.adjacency.segment import is_there
 from omnigraph.tables.verifying import MISSING
@@ -93,6 +94,8 @@ class Verification:
     rows: RowsReport = field(default_factory=RowsReport)
     chains: dict[str, list[CommitRef]] = field(default_factory=dict)
     """The commits of each branch's chain, oldest first."""
+    lost: dict[str, list[LostValues]] = field(default_factory=dict)
+    """By branch: values that its head lacks and files of its commits hold."""
     objects: int = 0
 
     def __post_init__(self) -> None:
@@ -124,6 +127,7 @@ class Verification:
         if deep:
             self.rows = verify_rows(self.repository, self._readable(), self.files, self.runner)
             self.findings += self.rows.findings
+            self.findings += self._lost_values()
         return VerifyReport(
             commits=len({commit.ref.id for commit in self.facts.commits}),
             objects=self.objects + self.facts.entries,
@@ -133,6 +137,18 @@ class Verification:
             is_deep=deep,
             findings=tuple(self.findings),
         )
+
+    def _lost_values(self) -> list[Finding]:
+        """Of the heads of the branches that were looked at."""
+        for head in self._readable():
+            branch, chain = head.commit.ref.branch, self.chains.get(head.commit.ref.branch)
+            if chain and head.commit.ref == chain[-1]:
+                self.lost[branch] = list(lost_values(self.repository, head, self.states(branch)))
+        return [lost.finding() for values in self.lost.values() for lost in values]
+
+    def states(self, branch: str) -> States:
+        """The states of tables in the commits of a branch."""
+        return states_by_path(commit for commit in self.facts.commits if commit.ref.branch == branch)
 
     def _damaged_adjacency(self) -> list[Finding]:
         """Of the tables that were looked at."""
@@ -265,8 +281,12 @@ class Verification:
         return any(self._is_kept(branch, position) for branch, position in places.items())
 
     def _is_kept(self, branch: str, position: int) -> bool:
+        """Whether an entry is part of its chain still: not removed by a cleanup, and not made by a writer that came after one."""
         chain = self.history.chain
-        return position >= chain.floor(branch) or chain.find(branch, position) is not None
+        if position >= chain.floor(branch):
+            return True
+        entry = chain.find(branch, position)
+        return entry is not None and not chain.is_stray(entry)
 
     def _still_retained(self, findings: Sequence[Finding]) -> list[Finding]:
         """Without what was swept while it was looked at: files that only commits needed which are gone now too."""

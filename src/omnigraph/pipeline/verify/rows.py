@@ -23,6 +23,7 @@ from omnigraph.tables.index_checks import index_fault, index_names
 from omnigraph.views import Repository, View
 
 CORRECT = "correct the rows with a mutation, or export the type, correct it, and load it with --mode overwrite"
+RENUMBER = "'omnigraph repair --deep --yes' gives new ids to all of them but the first"
 REBUILD = "'omnigraph repair --deep --yes' rebuilds it"
 
 
@@ -33,6 +34,8 @@ class RowsReport:
     findings: list[Finding] = field(default_factory=list)
     rows: int = 0
     stale: dict[TableState, list[str]] = field(default_factory=dict)
+    repeated: set[TableState | None] = field(default_factory=set)
+    """States of tables in which rows have equal ids."""
 
 
 def verify_rows(
@@ -112,7 +115,7 @@ def _read_all(
 def _check_rules(
     repository: Repository, snapshots: Sequence[Snapshot], lost: set[TableState], runner: Runner, report: RowsReport
 ) -> None:
-    tasks: dict[object, tuple[CheckTask, str]] = {}
+    tasks: dict[object, tuple[CheckTask, str, TableState | None]] = {}
     for snapshot in snapshots:
         view = repository.view(snapshot)
         changes = {key: Change(replaces=True) for key in view.catalog.tables if view.rows(key)}
@@ -124,11 +127,13 @@ def _check_rules(
             task = CheckTask(Target.of(repository, view), check, sources)
             # Branches share tables: the same check of the same rows is made once.
             same = (snapshot.schema, tuple(changes), number, tuple(sources.values()))
-            tasks.setdefault(same, (task, snapshot.commit.id))
-    reports = run_checks("rules", [task for task, _ in tasks.values()], runner)
-    for (task, commit), answer in zip(tasks.values(), reports, strict=True):
+            tasks.setdefault(same, (task, snapshot.commit.id, view.state(check.table)))
+    reports = run_checks("rules", [task for task, _, _ in tasks.values()], runner)
+    for (task, commit, state), answer in zip(tasks.values(), reports, strict=True):
         if answer.violations:
             report.findings.append(_broken(task.check, answer.violations, commit))
+            if isinstance(task.check, KeyCheck):
+                report.repeated.add(state)
 
 
 def whole_table(view: View, need: Need) -> tuple[Source, ...]:
@@ -143,15 +148,17 @@ def _broken(check: Check, violations: Sequence[Violation], commit: str) -> Findi
     first = min(violations, key=lambda violation: violation.id)
     name = check.table.partition(":")[2]
     kind: FindingKind = "broken_rule"
-    problem = str(check.error(first).message)
+    problem, action = str(check.error(first).message), CORRECT
     if isinstance(check, KeyCheck):
+        is_keyed = bool(check.entity.key)
+        action = CORRECT if is_keyed else RENUMBER
         kind, problem = "duplicate_id", f"several rows have the id '{first.id}'"
     elif isinstance(check, EndpointCheck):
         kind = "missing_end"
     if len(violations) > 1:
         problem += f", and {len(violations) - 1} more like this"
     ids = tuple(sorted({violation.id for violation in violations}))
-    return Finding(kind, "type", name, problem, CORRECT, (commit,), 1, (name,), None, ids)
+    return Finding(kind, "type", name, problem, action, (commit,), 1, (name,), None, ids)
 
 
 # ---------------------------------------------------------------- indexes

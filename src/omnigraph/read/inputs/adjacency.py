@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.deadlines import NEVER, Deadline
+from omnigraph.expressions.arguments import Arguments
 from omnigraph.expressions.usage import all_patterns
 from omnigraph.language.query.plan import Aggregate, Direction, ReadPlan, is_aggregated
 from omnigraph.tables.adjacency.cover import Cover
 from omnigraph.tables.adjacency.csr import Adjacency, Csr
-from omnigraph.tables.adjacency.edges import Edges, EndNumbers
+from omnigraph.tables.adjacency.edges import Edges, EndNumbers, NumberedEdges
 from omnigraph.tables.adjacency.index import is_small
 from omnigraph.tables.adjacency.nodes import CodedColumn, Nodes, NumberedColumn
 from omnigraph.tables.adjacency.numbering import Numbering, sorted_ids
@@ -30,6 +31,9 @@ Made = TypeVar("Made")
 BYTES_PER_EDGE = 24
 BYTES_PER_NODE = 64
 """Rough sizes, for deciding whether an adjacency fits before it is built."""
+BYTES_PER_PAIR = 40
+"""The same for the pairs that a walk reaches: their numbers, and what is made of them on the way."""
+EXPANDED_AT_ONCE = 1_000_000
 
 
 class Compact:
@@ -116,6 +120,11 @@ class Compact:
             return None
         return self.neighbours(edge, direction)
 
+    def has_edges_at_hand(self, edge: str) -> bool:
+        """Whether the neighbours in both directions are available without reading many edges."""
+        table = self.view.table(f"edge:{edge}")
+        return table is None or is_small(table) or self.has_neighbours(edge, "out")
+
     def pairs(self, edge: str, direction: Direction) -> EndNumbers:
         """(node, neighbour) of every pair, in order."""
         adjacency, edges = self.neighbours(edge, direction), self._edges(edge)
@@ -123,6 +132,18 @@ class Compact:
             return _no_ends()
         key = ("pairs", self._tables.root, edges.serial, direction)
         return self._cache.get(key, lambda: EndNumbers(*adjacency.pairs()))
+
+    def numbered_edges(self, edge: str) -> NumberedEdges | None:
+        """The edges by edge number; None if there are none, or if the graph is damaged."""
+        table, edges = self.view.table(f"edge:{edge}"), self._edges(edge)
+        return None if table is None or edges is None else self._tables.adjacency.numbered_edges(table, edges)
+
+    def edge_column(self, edge: str, name: str) -> NumberedColumn:
+        """A column of an edge table that is not empty, by edge number."""
+        table, edges = self.view.table(f"edge:{edge}"), self._edges(edge)
+        assert table is not None, "the caller has edge numbers"
+        assert edges is not None, "as above"
+        return self._tables.adjacency.edge_column(table, edges, name)
 
     def has_neighbours(self, edge: str, direction: Direction) -> bool:
         """Whether neighbours are available without reading every edge."""
@@ -161,11 +182,15 @@ class Compact:
         table = self.view.table(f"node:{type_name}")
         return None if table is None else self._tables.adjacency.codes(table, self.nodes(type_name), name)
 
-    def fits(self, query: RelationalQuery) -> bool:
+    def fits(self, nodes: int, edges: int) -> bool:
+        """Whether the compact forms of so many nodes and edges would fit in the cache."""
+        return edges * BYTES_PER_EDGE + nodes * BYTES_PER_NODE <= self._cache.capacity
+
+    def fits_query(self, query: RelationalQuery) -> bool:
         """Whether the compact forms of a query's tables would fit in the cache."""
         edges = sum(self.view.rows(hop.table_key) for hop in query.hops)
         nodes = sum(self.view.rows(f"node:{type_name}") for node in query.inputs for type_name in node.types)
-        return edges * BYTES_PER_EDGE + nodes * BYTES_PER_NODE <= self._cache.capacity
+        return self.fits(nodes, edges)
 
 
 @lru_cache
@@ -200,13 +225,14 @@ def despite_lost_segments(view: View, read: Callable[[], Made]) -> Made:
 
 
 def has_ordinals(plan: ReadPlan) -> bool:
-    """Whether a read can use ordinals, which are per table: every variable has one type, there are no paths, and no condition or
-    column computes with aggregates."""
-    computed = [p.expression for p in plan.projections if not isinstance(p.expression, Aggregate)]
-    if plan.having or any(is_aggregated(expression) for expression in computed):
+    """Whether a read can use ordinals, which are per table: every variable has one type, there are no paths, no stage before it,
+    and no condition or column computes with aggregates."""
+    shown = (*(p.expression for p in plan.projections), *(key.expression for key in plan.order))
+    computed = [expression for expression in shown if not isinstance(expression, Aggregate)]
+    if plan.pattern.start_rows is not None or plan.having or any(is_aggregated(expression) for expression in computed):
         return False
-    patterns = list(all_patterns(plan.pattern))
-    if any(hop.path is not None for pattern in patterns for hop in pattern.expansions):
+    patterns = list(all_patterns(plan.pattern, shown))
+    if any(hop.is_searched for pattern in patterns for hop in pattern.expansions):
         return False
     return all(len(binding.types) == 1 for pattern in patterns for binding in pattern.bindings)
 
@@ -220,25 +246,28 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def reachable(
-    adjacency: Adjacency, frontier: np.ndarray, min_hops: int, max_hops: int, width: int, deadline: Deadline
+    adjacency: Adjacency, frontier: np.ndarray, min_hops: int, max_hops: int, width: int, arguments: Arguments
 ) -> tuple[np.ndarray, np.ndarray]:
     """(source, target) pairs at a distance within the bounds: breadth first from all members at once.
 
-    A source is at distance 0 from itself; only a stored self-loop reaches it again, at distance 1.
+    A source is at distance 0 from itself; if that is below the minimum, only a stored self-loop reaches it again, at distance 1. Raises ResourceExhausted for more
+    than fits in memory.
     """
     import numpy as np
 
-    owners, targets = adjacency.expand(frontier)
-    sources = frontier[owners]
-    if max_hops == 1:
+    memory = arguments.memory
+    with memory.holding(BYTES_PER_PAIR * int(adjacency.counts(frontier).sum())):
+        owners, targets = adjacency.expand(frontier)
+        sources = frontier[owners]
+    if min_hops == max_hops == 1:
         return sources, targets
     level = np.sort(sources.astype(np.int64) * width + targets)
     seen = union(level, frontier.astype(np.int64) * (width + 1))
-    kept = [level] if min_hops == 1 else []
+    kept = [level] if min_hops == 1 else [seen] if min_hops == 0 else []
     for distance in range(2, max_hops + 1):
-        deadline.check()
-        owners, targets = adjacency.expand(level % width)
-        reached = distinct((level // width)[owners] * width + targets)
+        arguments.deadline.check()
+        with memory.holding(BYTES_PER_PAIR * (len(seen) + sum(map(len, kept)) + len(level))):
+            reached = _next_level(adjacency, level, width, arguments)
         level = reached[~is_member(reached, seen)]
         if distance >= min_hops:
             kept.append(level)
@@ -247,3 +276,22 @@ def reachable(
         seen = union(seen, level)
     pairs = np.concatenate(kept) if kept else np.zeros(0, np.int64)
     return (pairs // width).astype(np.int32), (pairs % width).astype(np.int32)
+
+
+def _next_level(adjacency: Adjacency, level: np.ndarray, width: int, arguments: Arguments) -> np.ndarray:
+    """The pairs one hop further, each once. They are made in pieces: hubs are reached again and again."""
+    import numpy as np
+
+    ends = level % width
+    piece_of = np.cumsum(adjacency.counts(ends)) // EXPANDED_AT_ONCE
+    cuts = np.flatnonzero(np.diff(piece_of)) + 1
+
+    def pieces() -> Iterator[np.ndarray]:
+        for sources, targets in zip(np.split(level // width, cuts), np.split(ends, cuts), strict=True):
+            arguments.deadline.check()
+            owners, further = adjacency.expand(targets)
+            yield distinct(sources[owners] * width + further)
+
+    with arguments.memory.counted(pieces()) as counted:
+        parts = list(counted)
+    return parts[0] if len(parts) == 1 else distinct(np.concatenate(parts))

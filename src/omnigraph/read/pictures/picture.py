@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from omnigraph.errors import UsageError
 from omnigraph.language.catalog import Catalog, NodeType
+from omnigraph.read.pictures.colours import PALETTE, type_colours
 from omnigraph.storage.outputs import outputs
 from omnigraph.values.json_values import json_value
 from omnigraph.views import View
@@ -46,6 +47,8 @@ class PictureNode:
     id: str | None
     lines: tuple[str, ...]
     """Properties, one per line."""
+    colour: str = PALETTE[0]
+    """That of its type, as #rrggbb."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +147,8 @@ class Picture:
 
 def schema_picture(catalog: Catalog, title: str) -> Picture:
     """Node types as boxes, edge types as arrows."""
-    boxes = tuple(PictureNode(node.name, None, _declared(node)) for node in catalog.nodes.values())
+    colours = type_colours(catalog.nodes)
+    boxes = tuple(PictureNode(node.name, None, _declared(node), colours[node.name]) for node in catalog.nodes.values())
     places = {box.type_name: place for place, box in enumerate(boxes)}
     arrows = [PictureEdge(places[edge.source], places[edge.target], edge.name) for edge in catalog.edges.values()]
     return Picture(title, boxes, tuple(arrows))
@@ -206,7 +210,8 @@ def _boxes(view: View, met: Mapping[tuple[str, str], int]) -> tuple[PictureNode,
     for type_name in {type_name for type_name, _ in met}:
         for row in _rows(view, type_name, [id for name, id in met if name == type_name]):
             values[type_name, row["id"]] = row
-    return tuple(PictureNode(name, id, _held(values.get((name, id), {}))) for name, id in met)
+    colours = type_colours(view.catalog.nodes)
+    return tuple(PictureNode(name, id, _held(values.get((name, id), {})), colours[name]) for name, id in met)
 
 
 def _rows(view: View, type_name: str, ids: list[str]) -> list[dict[str, object]]:

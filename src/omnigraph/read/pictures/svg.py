@@ -11,12 +11,11 @@ from omnigraph.read.pictures.picture import Picture
 from omnigraph.read.pictures.texts import one_line, titled
 
 LETTER, LINE, PADDING, MARGIN = 7.3, 17.0, 10.0, 24.0
-_FILLS = ("#e8f1fb", "#e9f7ec", "#fdf1e3", "#f6e9f8", "#fbe9ea", "#eef0f2", "#e6f6f6", "#fbf7dc")
 FONTS = "ui-monospace,Menlo,Consolas,DejaVu Sans Mono,Liberation Mono,Noto Sans Mono,Courier New,monospace"
 """Browsers have a font for each generic name; a PNG renderer may only know those that are installed."""
 STYLE = (
     f"text{{font:12px {FONTS};fill:#1b1f24}}.t{{font-weight:bold}}"
-    ".e{fill:#57606a;font-size:11px}path{stroke:#57606a;fill:none}rect{stroke:#57606a}"
+    ".e{fill:#57606a;font-size:11px}path{stroke:#57606a;fill:none}"
 )
 
 
@@ -27,13 +26,12 @@ def svg_text(picture: Picture) -> str:
         for lines in texts
     ]
     centres = placed(sizes, [(edge.source, edge.target) for edge in picture.edges])
-    types = {name: place for place, name in enumerate(dict.fromkeys(node.type_name for node in picture.nodes))}
     boxes = []
     for node, lines, (width, height), (x, y) in zip(picture.nodes, texts, sizes, centres, strict=True):
-        fill = _FILLS[types[node.type_name] % len(_FILLS)]
         left, top = x - width / 2, y - height / 2
         boxes.append(
-            f'<rect x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}" rx="6" fill="{fill}"/>'
+            f'<rect x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}" rx="6" '
+            f'fill="{node.colour}" fill-opacity="0.12" stroke="{node.colour}"/>'
         )
         for at, text in enumerate(lines):
             kind = ' class="t"' if at == 0 else ""

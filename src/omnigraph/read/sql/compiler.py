@@ -8,6 +8,7 @@ from omnigraph.expressions.sql import F64, ExpressionCompiler, Known, cast, lite
 from omnigraph.expressions.usage import blocks
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.plan import (
+    ROWS,
     Aggregate,
     Bm25,
     Constant,
@@ -21,8 +22,8 @@ from omnigraph.language.query.plan import (
     Rrf,
     is_aggregated,
 )
-from omnigraph.read.sql.patterns import Context, Relation
-from omnigraph.read.sql.shapes import Keys, OutputColumn, Ranked, RelationalQuery, common
+from omnigraph.read.sql.patterns import Context, Relation, Slot
+from omnigraph.read.sql.shapes import GIVEN, KEY, Keys, OutputColumn, Ranked, RelationalQuery, common
 from omnigraph.relational.functions import neutral
 from omnigraph.relational.sql import column, named, table
 from omnigraph.relational.trees import exp
@@ -47,11 +48,15 @@ class _ReadCompiler:
         self.values: list[exp.Expression] = []
         self.outputs: list[OutputColumn] = []
         self.groups: list[exp.Expression] = []
+        self.hidden: dict[Expression, str] = {}
+        """Order keys of groups that are not returned."""
 
     def compile(self) -> RelationalQuery:
         plan = self.plan
         self.relation = Relation(self.context, plan.pattern, {})
-        self.relation.build(self._uses(), None, None)
+        uses = self._uses()
+        self.relation.build(uses, *self._given())
+        self.relation.join_blocks(uses)
         ranking = plan.order[0].expression if plan.order else None
         self.fused: exp.Expression | None = None
         if isinstance(ranking, Rrf):
@@ -73,7 +78,21 @@ class _ReadCompiler:
             outputs=tuple(self.outputs),
             placeholders=self.placeholders,
             keys=self.context.keys,
+            block=self.relation.block,
         )
+
+    def _given(self) -> tuple[dict[str, Slot] | None, str | None]:
+        """The slots of what an earlier stage carries on, and its relation."""
+        pattern = self.plan.pattern
+        if (start_rows := pattern.start_rows) is None:
+            return None, None
+        names = [projection.name for projection in start_rows.read.projections if not projection.name.startswith("$")]
+        values: dict[str, exp.Expression] = {name: column(f"c{place}", GIVEN) for place, name in enumerate(names)}
+        slots = {ROWS: Slot(ROWS, (), True, column(KEY, GIVEN), None, values)}
+        types = {binding.variable: binding.types for binding in pattern.bindings}
+        for place, name in enumerate(start_rows.entities):
+            slots[name] = Slot(name, types[name], False, column(f"v{place}", GIVEN), None, {})
+        return slots, GIVEN
 
     def _uses(self) -> list[Expression]:
         """Expressions whose columns the pattern's rows must carry; a key that is only returned needs no extra column."""
@@ -126,13 +145,18 @@ class _ReadCompiler:
             PropertyType(Scalar.STRING) if isinstance(aggregate.operand, EntityRef) else aggregate.operand.type
         )
         # Integers are added exactly, so that the order of addition does not change the result.
-        wide = {Scalar.I32: "BIGINT", Scalar.U32: "BIGINT", Scalar.I64: "DECIMAL(38, 0)", Scalar.U64: "DECIMAL(38, 0)"}
-        total = exp.cast(
-            exp.Sum(this=exp.cast(operand, wide.get(operand_type.scalar, "DOUBLE"))), sql_type(aggregate.type)
-        )
+        widths = {
+            Scalar.I32: "BIGINT",
+            Scalar.U32: "BIGINT",
+            Scalar.I64: "DECIMAL(38, 0)",
+            Scalar.U64: "DECIMAL(38, 0)",
+        }
+        wide: exp.Expression = exp.cast(operand, widths.get(operand_type.scalar, "DOUBLE"))
+        values = exp.Distinct(expressions=[wide]) if aggregate.distinct else wide
+        total = exp.cast(exp.Sum(this=values), sql_type(aggregate.type))
         if aggregate.function == "sum":
             return total
-        count = exp.cast(exp.Count(this=operand.copy()), "DOUBLE")
+        count = exp.cast(exp.Count(this=values.copy()), "DOUBLE")
         return exp.Div(this=total, expression=exp.Nullif(this=count, expression=exp.Literal.number(0)))
 
     def _count(self, aggregate: Aggregate, operand: exp.Expression) -> exp.Expression:
@@ -148,6 +172,8 @@ class _ReadCompiler:
     def _projected(self) -> exp.Select:
         for index, projection in enumerate(self.plan.projections):
             self._project(index, projection.expression)
+        if self.plan.grouped:
+            self._project_order()
         values = [named(value.copy(), f"r{index}") for index, value in enumerate(self.values)]
         select = self.relation.select.select(*values, copy=False)
         if self.plan.grouped:
@@ -155,6 +181,16 @@ class _ReadCompiler:
                 select = select.group_by(*(group.copy() for group in self.groups), copy=False)
             return select.having(*map(self._value, self.plan.having), copy=False) if self.plan.having else select
         return select.distinct(copy=False) if self.plan.distinct and not self.plan.grouped else select
+
+    def _project_order(self) -> None:
+        """Values of the groups that only order them."""
+        returned = [projection.expression for projection in self.plan.projections]
+        for key in self.plan.order:
+            if key.expression not in returned and key.expression not in self.hidden:
+                value = self._value(key.expression)
+                if not is_aggregated(key.expression):
+                    self.groups.append(value)
+                self.hidden[key.expression] = self._add(value)
 
     def _add(self, value: exp.Expression) -> str:
         self.values.append(value)
@@ -234,6 +270,7 @@ class _ReadCompiler:
             slot.type = None if slot.type is None else column(slot.type.name, name)
             slot.columns = {stored: column(place.name, name) for stored, place in slot.columns.items()}
         relation.searched = {search: column(place.name, name) for search, place in relation.searched.items()}
+        relation.counts = {block: column(place.name, name) for block, place in relation.counts.items()}
 
     def _cut(self, cut: Constant | Parameter | None) -> exp.Expression | None:
         if cut is None:
@@ -252,7 +289,8 @@ class _ReadCompiler:
         if by_columns:
             keys += self._completing_columns()
             inner = select.subquery("q", copy=False)
-            select = exp.select(*(column(f"r{index}", "q") for index in range(len(self.values)))).from_(inner)
+            shown = len(self.values) - len(self.hidden)
+            select = exp.select(*(column(f"r{index}", "q") for index in range(shown))).from_(inner)
         else:
             for variable in plan.tie_break:
                 slot = self.relation.slots[variable]
@@ -269,8 +307,9 @@ class _ReadCompiler:
     def _order_key(self, key: OrderKey, by_columns: bool) -> exp.Expression:
         expression = key.expression
         if by_columns:
-            place = next(i for i, projection in enumerate(self.plan.projections) if projection.expression == expression)
-            value: exp.Expression = column(self.outputs[place].value, "q")
+            returned = [projection.expression for projection in self.plan.projections]
+            name = self.hidden.get(expression) or self.outputs[returned.index(expression)].value
+            value: exp.Expression = column(name, "q")
         else:
             value = self._value(expression)
         descending = key.descending

@@ -33,14 +33,17 @@ from omnigraph.language.query.plan import (
     TextMatch,
     Unary,
     Unnest,
+    Walk,
 )
 from omnigraph.read.sql import hops
 from omnigraph.read.sql.shapes import (
     EDGE,
+    GIVEN,
     KEY,
     SOURCE,
     TARGET,
     TYPE,
+    Along,
     Computed,
     Definition,
     HopInput,
@@ -153,6 +156,9 @@ class Relation:
             self._from(table(domain))
             self.slots.update(outer)
         nodes = {binding.variable: self._node(binding, computed) for binding in self.pattern.bindings}
+        for variable in () if self.pattern.start_rows is None else self.pattern.start_rows.entities:
+            if isinstance(node := nodes[variable], NodeInput):
+                self._add_node(node, self.slots[variable].key, "left" if self._may_lack(variable) else "inner")
         pairs = [(expansion, self._hop(expansion, nodes)) for expansion in self.pattern.expansions]
         self._join_all(nodes, pairs, {} if domain is not None else dict(outer or {}))
         self._filter()
@@ -163,7 +169,16 @@ class Relation:
         needs = self._needed.get(variable, set())
         bare = not needs or (needs <= {"id"} and self.context.keys == "id")
         own = tuple(f for f in self.pattern.filters if variables(f) == {variable} and not blocks(f))
-        if self.context.elide and bare and not own and variable not in computed and variable in endpoints(self.pattern):
+        if self._may_lack(variable):
+            own = ()
+        start_rows = self.pattern.start_rows is not None and variable in self.pattern.start_rows.entities
+        implied = start_rows or (
+            variable in endpoints(self.pattern)
+            and not any(
+                expansion.min_hops == 0 and expansion.source == variable for expansion in self.pattern.expansions
+            )
+        )
+        if self.context.elide and bare and not own and variable not in computed and implied:
             return binding
         stored = sorted(needs - {"id"}) + (["id"] if "id" in needs and self.context.keys == "ordinal" else [])
         columns = tuple(InputColumn(f"c{index}", name) for index, name in enumerate(stored))
@@ -180,15 +195,61 @@ class Relation:
         needs = self._needed.get(variable, set()) if variable is not None else set()
         if expansion.path is not None and expansion.path.weight is not None:
             needs = {expansion.path.weight}
+        if (walk := expansion.walk) is not None:
+            used = [ref for condition in walk.conditions for ref in plain_references(condition)]
+            needs = needs | {name for owner, name in used if owner != walk.node}
         columns = tuple(InputColumn(f"c{index}", name) for index, name in enumerate(sorted(needs - {"id"})))
         own = tuple(f for f in self.pattern.filters if variable and variables(f) == {variable} and not blocks(f))
+        if walk is not None:
+            own = tuple(condition for condition in walk.conditions if variables(condition) <= {walk.edge})
         ends = [nodes.get(expansion.source), nodes.get(expansion.target)]
         source, target = (end.name if isinstance(end, NodeInput) else None for end in ends)
         number = self.context.fresh("")
+        if expansion.min_hops == 0 and source is None:
+            source = self._every_node(expansion, f"{self.block}.{number}").name
         places = (self.places[expansion.source], self.places[expansion.target])
-        hop = HopInput(f"x{number}", f"e{number}", expansion, columns, own, source, target, places, self.block)
+        along = None if walk is None else self._along(expansion, walk, columns, f"{self.block}.{number}v")
+        hop = HopInput(f"x{number}", f"e{number}", expansion, columns, own, source, target, places, self.block, along)
         self.context.hops.append(hop)
         return hop
+
+    def _along(self, expansion: Expansion, walk: Walk, columns: tuple[InputColumn, ...], place: str) -> Along:
+        aliases, node = {"id": EDGE, **{column.stored: column.alias for column in columns}}, None
+        of_node: dict[str, str] = {}
+        if walk.node is not None:
+            used = {ref for condition in walk.conditions for ref in plain_references(condition)}
+            stored = sorted(name for owner, name in used if owner == walk.node and name != "id")
+            wanted = tuple(InputColumn(f"c{index}", name) for index, name in enumerate(stored))
+            own = tuple(condition for condition in walk.conditions if variables(condition) == {walk.node})
+            types = (self.context.catalog.edges[expansion.edge].source,)
+            node = NodeInput(self.context.fresh("n"), walk.node, place, types, wanted, (), own)
+            self.context.inputs.append(node)
+            of_node = {"id": KEY, **{column.stored: column.alias for column in wanted}}
+
+        def between(ref: PropertyRef) -> exp.Expression:
+            if ref.variable == walk.node:
+                return column(of_node[ref.column], "v")
+            return column(aliases[ref.column], "l" if ref.variable == walk.before else "h")
+
+        def per_hop(ref: PropertyRef) -> exp.Expression:
+            return column("id" if ref.column == "id" else aliases[ref.column])
+
+        own_edges = [condition for condition in walk.conditions if variables(condition) <= {walk.edge}]
+        others = [condition for condition in walk.conditions if condition not in own_edges]
+        mentioned = {name for condition in others for name in variables(condition)}
+        return Along(
+            tuple(map(self.context.expressions(per_hop, self.other).compile, own_edges)),
+            tuple(map(self.context.expressions(between, self.other).compile, others)),
+            node.name if node is not None and walk.node in mentioned else None,
+            walk.before in mentioned,
+        )
+
+    def _every_node(self, expansion: Expansion, place: str) -> NodeInput:
+        """All nodes at which a walk can start, if its start is a variable of the pattern around."""
+        type_name = self.context.catalog.edges[expansion.edge].source
+        node = NodeInput(self.context.fresh("n"), expansion.source, place, (type_name,), (), (), ())
+        self.context.inputs.append(node)
+        return node
 
     def define_hops(self) -> None:
         """Define the expansions of the whole query in SQL."""
@@ -197,6 +258,11 @@ class Relation:
             self.context.definitions[hop.name] = partial(self._defined, hop, inputs.get(hop.source or ""))
 
     def _defined(self, hop: HopInput, node: NodeInput | None) -> Sequence[tuple[str, exp.Query]]:
+        start_rows = self.pattern.start_rows
+        if start_rows is not None and hop.block == self.block and hop.expansion.source in start_rows.entities:
+            place = start_rows.entities.index(hop.expansion.source)
+            start = exp.select(named(column(f"v{place}"), KEY)).distinct().from_(table(GIVEN))
+            return hops.define(hop, start.where(exp.Not(this=exp.Is(this=column(f"v{place}"), expression=exp.null()))))
         return hops.define(hop, None if node is None else self._sources(node))
 
     def _sources(self, node: NodeInput) -> exp.Query:
@@ -245,14 +311,18 @@ class Relation:
             self._add_hop(*following, nodes, implied)
             waiting = [name for name in waiting if name not in self.slots]
 
-    def _add_node(self, node: NodeInput | Binding, on: exp.Expression | None) -> None:
+    def _may_lack(self, variable: str) -> bool:
+        """Whether a stage carries on an entity that may be null."""
+        return self.pattern.start_rows is not None and variable in self.pattern.start_rows.optional
+
+    def _add_node(self, node: NodeInput | Binding, on: exp.Expression | None, join_type: str = "inner") -> None:
         assert isinstance(node, NodeInput)
         relation = node.name
         if on is None:
             self._from(table(relation))
         else:
             condition = exp.EQ(this=column(KEY, relation), expression=on)
-            self.select = self.select.join(table(relation), on=condition, join_type="inner", copy=False)
+            self.select = self.select.join(table(relation), on=condition, join_type=join_type, copy=False)
         kind = column(TYPE, relation) if len(node.types) > 1 else None
         columns: dict[str, exp.Expression] = {c.stored: column(c.alias, relation) for c in node.columns}
         self.slots[node.variable] = Slot(node.variable, node.types, False, column(KEY, relation), kind, columns)
@@ -359,6 +429,19 @@ class Relation:
             for condition in with_blocks:
                 self._filter_by_blocks(condition)
 
+    def join_blocks(self, expressions: Iterable[Expression]) -> None:
+        """The number of matches of each block in expressions outside the pattern."""
+        inside = [block for expression in expressions for block in blocks(expression)]
+        if inside:
+            self.materialise()
+        for block in inside:
+            self._join_block(block)
+
+    def _join_block(self, block: Exists | CountOf) -> None:
+        relation, on = self._block(block.block)
+        self.select = self.select.join(table(relation), on=on, join_type="left", copy=False)
+        self.counts[id(block)] = column("n", relation)
+
     def _require(self, conditions: Sequence[Expression]) -> None:
         compiler = self.compiler()
         self.conditions += [compiler.compile(condition) for condition in conditions]
@@ -411,6 +494,8 @@ class Relation:
                 slot.columns[stored] = self._renamed(projections, slot.columns[stored], f"v{index}c{place}", name)
         for index, search in enumerate(self.searched):
             self.searched[search] = self._renamed(projections, self.searched[search], f"z{index}", name)
+        for index, block in enumerate(self.counts):
+            self.counts[block] = self._renamed(projections, self.counts[block], f"b{index}", name)
         self.context.common.append(common(name, self.select.select(*projections, copy=False)))
         self.select = exp.select().from_(table(name))
         return name
@@ -429,9 +514,7 @@ class Relation:
             self.select = self.select.where(exp.Not(this=match) if negated else match, copy=False)
             return
         for block in blocks(condition):
-            relation, on = self._block(block.block)
-            self.select = self.select.join(table(relation), on=on, join_type="left", copy=False)
-            self.counts[id(block)] = column("n", relation)
+            self._join_block(block)
         self.select = self.select.where(self.compiler().compile(condition), copy=False)
 
     def _block(self, pattern: Pattern) -> tuple[str, exp.Expr]:

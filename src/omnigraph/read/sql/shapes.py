@@ -37,6 +37,10 @@ SOURCE, TARGET, EDGE = "s", "d", "k"
 """Columns of an `x` relation: both ends as the expansion sees them; with an edge variable also the edge's id."""
 
 
+GIVEN = "g"
+"""The relation of the rows that an earlier stage gives: their number, k, their values, c0 …, and the ids of its entities, v0 …"""
+
+
 @dataclass(frozen=True)
 class InputColumn:
     """A column of an input: the name that the tree uses, and the stored one."""
@@ -81,6 +85,18 @@ class NodeInput:
 
 
 @dataclass(frozen=True)
+class Along:
+    """Conditions along a walk. Those of `each` are over the columns of the edges; those of `between` over an edge `h`, the node `v`
+    from which it starts, and what was reached before it, `l`, which has the columns of its last edge if the walk is `by_edge`."""
+
+    per_hop: tuple[exp.Expression, ...]
+    between: tuple[exp.Expression, ...]
+    node: str | None
+    """The input of the nodes `v`."""
+    by_edge: bool
+
+
+@dataclass(frozen=True)
 class HopInput:
     """An expansion. `name` is its `x` relation; `edges` the relation over the edge table: src, dst, (id,) `columns`.
 
@@ -98,6 +114,7 @@ class HopInput:
     """The variables at its ends, by their names in the whole query."""
     block: str
     """The pattern it belongs to. It does not restrict variables of the surrounding patterns."""
+    along: Along | None = None
 
     def narrows(self, place: str) -> bool:
         """Whether the nodes that this expansion reaches limit a variable. They do not if its block only tests the variable."""
@@ -144,6 +161,8 @@ class RelationalQuery:
     outputs: tuple[OutputColumn, ...]
     placeholders: Mapping[str, Known]
     keys: Keys
+    block: str
+    """The outermost pattern."""
 
     def whole(self, supplied: Collection[str] = ()) -> exp.Select:
         """The tree with every expansion defined in SQL, except those whose relation is `supplied`.

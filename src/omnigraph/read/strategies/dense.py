@@ -29,7 +29,7 @@ def _answer(read: Read) -> Answer | None:
     if not read.prepared().form(has_ordinals):
         return None
     prepared = read.prepared("ordinal")
-    is_worth = bool(prepared.query.hops) and Compact(read.view).fits(prepared.query)
+    is_worth = bool(prepared.query.hops) and Compact(read.view).fits_query(prepared.query)
     if read.mode != "csr" and not is_worth:
         return None
     dense = _Dense(read.view, prepared.query, read.arguments)
@@ -93,7 +93,7 @@ class _Dense:
                 InputChoice(hop_name(hop.expansion), "scan", self.relations[hop.edges].num_rows, "compact")
             )
             return
-        if expansion.max_hops == 1:
+        if expansion.is_step:
             numbers = self.compact.pairs(expansion.edge, expansion.direction)
             pairs = self._ordinals(expansion, numbers.src, numbers.dst)
         else:
@@ -138,7 +138,7 @@ class _Dense:
         direction = expansion.direction if end == 0 else flipped[expansion.direction]
         adjacency = self.compact.neighbours(expansion.edge, direction)
         first, second = reachable(
-            adjacency, start, expansion.min_hops, expansion.max_hops, max(nodes.size, 1), self.arguments.deadline
+            adjacency, start, expansion.min_hops, expansion.max_hops, max(nodes.size, 1), self.arguments
         )
         return (first, second) if end == 0 else (second, first)
 

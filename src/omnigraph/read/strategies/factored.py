@@ -73,7 +73,7 @@ class FactoredForm:
 
 def factored_form(plan: ReadPlan) -> FactoredForm | None:
     pattern = plan.pattern
-    if pattern.unnests or pattern.optionals:
+    if pattern.start_rows or pattern.unnests or pattern.optionals:
         return None
     if not plan.grouped or plan.distinct or plan.having or not pattern.expansions or not _is_tree(plan):
         return None
@@ -94,6 +94,8 @@ def factored_form(plan: ReadPlan) -> FactoredForm | None:
         projection.expression for projection in plan.projections if isinstance(projection.expression, Aggregate)
     ]
     if not all(_is_additive(aggregate, edges) for aggregate in aggregates):
+        return None
+    if not all(key.expression in (*keys, *aggregates) for key in plan.order):
         return None
     links = _links(plan, owners)
     if any(link.expansion.edge_variable is not None for link in links):
@@ -133,7 +135,9 @@ def _is_tree(plan: ReadPlan) -> bool:
             if {expansion.source, expansion.target} & reached:
                 reached |= {expansion.source, expansion.target}
     simple = all(
-        expansion.max_hops == 1 and (expansion.edge_variable is None or expansion.direction != "both")
+        expansion.is_step
+        and not expansion.is_searched
+        and (expansion.edge_variable is None or expansion.direction != "both")
         for expansion in pattern.expansions
     )
     return reached == names and simple
@@ -159,7 +163,7 @@ def _answer(read: Read) -> Answer | None:
         return None
     prepared = read.prepared("ordinal")
     form = prepared.form(factored_form)
-    if form is None or not Compact(read.view).fits(prepared.query):
+    if form is None or not Compact(read.view).fits_query(prepared.query):
         return None
     try:
         table = _Factored(read.view, form, read.arguments).run(prepared.query.outputs)
@@ -252,7 +256,7 @@ class _Factored:
         if is_unique:
             matches = self._first_groups(matches)
         elif (few := self._grouped_by_codes(outputs, matches)) is not None:
-            return self.form.groupings[True].run(few, self._cut(), self.arguments.deadline)
+            return self.form.groupings[True].run(few, self._cut(), self.arguments)
         arrays = {}
         cells: dict[str, list[tuple[int, str]]] = {}
         for place, projection in enumerate(self.plan.projections):
@@ -272,7 +276,7 @@ class _Factored:
             names = list(dict.fromkeys(name for _, name in wanted))
             columns = self.compact.columns(self.form.tree.types[variable], names, self._nodes(variable, matches))
             arrays |= {f"c{place}": columns[name] for place, name in wanted}
-        return self.form.groupings[is_unique].run(pa.table(arrays), self._cut(), self.arguments.deadline)
+        return self.form.groupings[is_unique].run(pa.table(arrays), self._cut(), self.arguments)
 
     def _grouped_by_codes(self, outputs: tuple[OutputColumn, ...], matches: dict[str, np.ndarray]) -> pa.Table | None:
         """The groups of many matches whose keys have few distinct values; None if there are few matches, many values, or sums

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.deadlines import Deadline
+from omnigraph.expressions.arguments import Arguments
 from omnigraph.language.query.plan import Aggregate, ReadPlan
 from omnigraph.read import engine
 from omnigraph.read.strategies.counting import largest
@@ -44,7 +44,7 @@ class Grouping:
     texts: dict[Cut, str] = field(default_factory=dict, compare=False)
     """SQL by offset and limit: generating it takes longer than running it."""
 
-    def run(self, rows: pa.Table, cut: Cut, deadline: Deadline) -> pa.Table:
+    def run(self, rows: pa.Table, cut: Cut, arguments: Arguments) -> pa.Table:
         """The tree's columns (r0 …)."""
         if rows.num_rows <= MAX_ROWS and self._is_exact:
             table = self._by_hand(rows, cut)
@@ -52,7 +52,7 @@ class Grouping:
                 return table
         if cut not in self.texts:
             self.texts[cut] = to_sql(self._ordered(self._summed(), *cut), "duckdb")
-        return engine.run(self.texts[cut], {}, {"g": rows}, deadline)
+        return engine.run(self.texts[cut], {}, {"g": rows}, arguments)
 
     @cached_property
     def _is_exact(self) -> bool:

@@ -98,7 +98,9 @@ def keyed_form(plan: ReadPlan, catalog: Catalog) -> KeyedForm | None:
 def _form(plan: ReadPlan, catalog: Catalog) -> KeyedForm | None:
     plan = keys_as_ids(plan, catalog)
     form, pattern = direct_form(plan), plan.pattern
-    if form is None or any(hop.edge_variable is not None or hop.max_hops > 1 for hop in pattern.expansions):
+    if form is None or any(
+        hop.edge_variable is not None or not hop.is_step or hop.is_searched for hop in pattern.expansions
+    ):
         return None
     columns = [projection.expression for projection in plan.projections]
     if form.counts:

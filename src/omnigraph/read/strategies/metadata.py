@@ -20,7 +20,7 @@ def _answer(read: Read) -> Answer | None:
 def _is_bare_count(plan: ReadPlan) -> bool:
     pattern = plan.pattern
     bare = len(pattern.bindings) == 1 and not pattern.expansions and not pattern.filters
-    bare = bare and not (pattern.unnests or pattern.optionals)
+    bare = bare and not (pattern.start_rows or pattern.unnests or pattern.optionals)
     counted = all(
         isinstance(column.expression, Aggregate) and isinstance(column.expression.operand, EntityRef)
         for column in plan.projections

@@ -15,12 +15,12 @@ from omnigraph.expressions.arguments import Arguments
 from omnigraph.expressions.interpreter import NotInterpreted, satisfying
 from omnigraph.expressions.predicates import Predicate
 from omnigraph.language.catalog import NodeType
-from omnigraph.language.query.plan import Expression
+from omnigraph.language.query.plan import Expression, Pattern
 from omnigraph.maintenance.indexes import index_specs
 from omnigraph.read.inputs import sources
 from omnigraph.read.inputs.adjacency import Compact, reachable
 from omnigraph.read.sql.prepared import PreparedQuery
-from omnigraph.read.sql.shapes import EDGE, KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
+from omnigraph.read.sql.shapes import EDGE, GIVEN, KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
 from omnigraph.read.strategies.strategy import Answer, InputChoice, Path, Read, Strategy, hop_name
 from omnigraph.remembered import Remembered
 from omnigraph.tables.ascending import distinct
@@ -60,6 +60,8 @@ def reduced(read: Read) -> Reduced | None:
     """The relations of a small read; None if it is not small."""
     prepared = read.prepared()
     reduction = _Reduction(read.view, prepared.query, read.arguments, forced=read.mode == "index")
+    if read.start_rows is not None and not reduction.start(read.start_rows, prepared.plan.pattern):
+        return None
     if not reduction.run():
         return None
     return Reduced(prepared, reduction.relations, tuple(reduction.choices), reduction.is_checked)
@@ -115,6 +117,17 @@ class _Reduction:
         self._ids: dict[str, list[str]] = {}
         self._nodes = {node.name: node for node in query.inputs}
         self._predicates = {node.name: Predicate(node.filters, arguments) for node in query.inputs}
+
+    def start(self, rows: pa.Table, pattern: Pattern) -> bool:
+        """Start from the entities that a stage carries on; False if they are many."""
+        assert pattern.start_rows is not None
+        self.relations[GIVEN] = rows
+        for place, name in enumerate(pattern.start_rows.entities):
+            if name not in pattern.start_rows.optional:
+                ids = self._ids[f"{self.query.block}.{name}"] = rows.column(f"v{place}").unique().to_pylist()
+                if len(ids) > MAX_FRONTIER and not self.forced:
+                    return False
+        return True
 
     def run(self) -> bool:
         """False if this is not a small read."""
@@ -215,7 +228,8 @@ class _Reduction:
         """The rows of a node of which only the key matters, if the key is fixed: its edges tell whether it exists."""
         import pyarrow as pa
 
-        if node.computed or not any(node.place in hop.places and hop.narrows(node.place) for hop in self.query.hops):
+        telling = [hop for hop in self.query.hops if hop.expansion.min_hops > 0]
+        if node.computed or not any(node.place in hop.places and hop.narrows(node.place) for hop in telling):
             return None
         if any(column.stored != named.column for column in node.columns):
             return None
@@ -258,7 +272,7 @@ class _Reduction:
     def _all_sources(self, hop: HopInput) -> list[str]:
         """Nothing is fixed: every node that the expansion can start from."""
         node = self._nodes.get(hop.source or "")
-        if node is not None:
+        if node is not None and node.place == hop.places[0]:
             self._fetch(node)
             return self._ids[node.place]
         edge = self.view.catalog.edges[hop.expansion.edge]
@@ -272,7 +286,7 @@ class _Reduction:
 
     def _expand(self, hop: HopInput, end: int, ids: list[str]) -> None:
         self.arguments.deadline.check()
-        if hop.expansion.path is not None:
+        if hop.expansion.is_searched:
             raise TooLarge
         path, estimate, expected = self._choose(hop, end, len(ids))
         if hop.expansion.edge_variable is not None:
@@ -345,7 +359,7 @@ class _Reduction:
         frontier = distinct(frontier[frontier >= 0])
         adjacency = self.compact.neighbours(expansion.edge, direction)
         first, second = reachable(
-            adjacency, frontier, expansion.min_hops, expansion.max_hops, max(far_nodes.size, 1), self.arguments.deadline
+            adjacency, frontier, expansion.min_hops, expansion.max_hops, max(far_nodes.size, 1), self.arguments
         )
         ends = [near_nodes.ids(first), far_nodes.ids(second)]
         return pa.table(dict(zip(_names(end), ends, strict=True)))
@@ -355,7 +369,7 @@ class _Reduction:
 
         expansion, ways = hop.expansion, self._ways(hop, end)
         pairs = self._neighbours(hop, ways, ids)
-        if expansion.max_hops > 1:
+        if not expansion.is_step:
             pairs = self._levels(hop, ways, ids, pairs)
         first, second = [list(side) for side in zip(*pairs, strict=True)] if pairs else ([], [])
         near, far = _names(end)
@@ -367,6 +381,8 @@ class _Reduction:
         expansion = hop.expansion
         seen = {*first, *((start, start) for start in ids)}
         level, kept = first, list(first) if expansion.min_hops == 1 else []
+        if expansion.min_hops == 0:
+            kept = list(dict.fromkeys([*((start, start) for start in ids), *first]))
         for distance in range(2, expansion.max_hops + 1):
             self.arguments.deadline.check()
             onwards: dict[str, list[str]] = {}

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from omnigraph.read.inputs import sources
+from omnigraph.read.sql.shapes import GIVEN
 from omnigraph.read.strategies.strategy import Answer, InputChoice, Read, Strategy, hop_name
 
 
@@ -14,7 +15,7 @@ def _answer(read: Read) -> Answer:
     view, arguments, is_plain = read.view, read.arguments, read.mode == "scan"
     prepared = read.prepared(elide=not is_plain)
     query = prepared.query
-    relations: dict[str, Any] = {}
+    relations: dict[str, Any] = {} if read.start_rows is None else {GIVEN: read.start_rows}
     choices = []
     for node in query.inputs:
         input_ = replace(node, filters=(), ranked=None) if is_plain else node

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Mode = Literal["auto", "scan", "index", "csr"]
 """`auto` tries every strategy in turn; the other modes prefer one of them, whatever it costs."""
-Path = Literal["metadata", "lookup", "search", "scan", "index", "csr", "sql", "embedding"]
+Path = Literal["metadata", "lookup", "search", "scan", "index", "csr", "sql", "embedding", "arrays"]
 Made = TypeVar("Made")
 
 
@@ -49,6 +49,8 @@ class Read:
     plan: ReadPlan
     arguments: Arguments
     mode: Mode = "auto"
+    start_rows: pa.Table | None = None
+    """The rows of the stage before (see `read.sql.shapes.GIVEN`)."""
     _shared: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def prepared(self, keys: Keys = "id", *, elide: bool = True) -> PreparedQuery:
@@ -87,8 +89,9 @@ def hop_name(expansion: Expansion) -> str:
     """An expansion as its query writes it."""
     word = f"<{expansion.edge}>" if expansion.direction == "both" else expansion.edge
     most = "" if expansion.max_hops == UNBOUNDED else expansion.max_hops
-    bounds = "" if expansion.max_hops == 1 else f"{{{expansion.min_hops},{most}}}"
+    bounds = "" if expansion.is_step else f"{{{expansion.min_hops},{most}}}"
     edge = f"${expansion.edge_variable}:" if expansion.edge_variable else ""
+    edge = edge if expansion.walk is None else f"${expansion.walk.edge}:"
     way = " (backwards)" if expansion.direction == "in" else ""
     if expansion.path is not None:
         return f"shortest path from ${expansion.source} to ${expansion.target} along {word}{bounds}"

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from omnigraph.server.handlers.binding import HANDLERS, Handler, handles
+if TYPE_CHECKING:
+    from omnigraph.server.handlers.binding import Handler
 
 _MODULES = (
     *("service", "reads", "writes", "branches", "commits", "stored_queries", "loads", "streams", "blobs", "mcp"),
-    *("catalogs", "entities", "feeds", "histories", "jobs", "languages", "upkeep"),
+    *("catalogs", "entities", "feeds", "histories", "jobs", "languages", "studio", "upkeep"),
 )
 
 
 def all_handlers() -> dict[str, Handler]:
     """By operation id."""
+    from omnigraph.server.handlers.binding import HANDLERS
+
     for module in _MODULES:
         import_module(f"{__name__}.{module}")
     return dict(HANDLERS)
-
-
-__all__ = ["Handler", "all_handlers", "handles"]

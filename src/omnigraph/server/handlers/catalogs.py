@@ -53,6 +53,7 @@ def catalog_shape(catalog: Catalog, counts: Mapping[str, int], indexes: Mapping[
         "edges": [
             {
                 **_type(edge, counts, indexes),
+                "key": list(edge.key),
                 "from": edge.source,
                 "to": edge.target,
                 "min_out": edge.min_out,

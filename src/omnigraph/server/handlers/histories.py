@@ -15,20 +15,22 @@ from omnigraph.server.calls import MAIN, HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.commits import IMMUTABLE
 from omnigraph.server.handlers.entities import NEXT_PAGE
+from omnigraph.server.handlers.streams import MAX_PAGE_CHANGES
 from omnigraph.server.headers import accepts
 from omnigraph.server.pages import PagePosition, limit_of, pinned, place_of
 from omnigraph.server.shapes import commit_shape
 from omnigraph.wire.changes import change_json
 from omnigraph.wire.history import tag_json
 from omnigraph.wire.members import JsonObject, present
+from omnigraph.wire.schemas import migration_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph.changes import EntityChange
+    from omnigraph.graph import Tag
     from omnigraph.history import Commit
 
-MAX_CHANGES = 8_192
 MAX_REFS = 100
 MAX_LOG_DEPTH = 100_000
 
@@ -36,7 +38,7 @@ MAX_LOG_DEPTH = 100_000
 @handles("getDiff")
 def diff(call: RouteCall) -> HandlerResult:
     query = call.query
-    limit, place = limit_of(call, 1_000, MAX_CHANGES), pinned(call, [query["from"], query["to"]])
+    limit, place = limit_of(call, 1_000, MAX_PAGE_CHANGES), pinned(call, [query["from"], query["to"]])
     before, after = place.commits
     changes = call.graph.diff(before, after, types=query.get("type"), kinds=query.get("kind"), ops=query.get("op"))
     ends = {"from": before, "to": after}
@@ -51,6 +53,13 @@ def diff(call: RouteCall) -> HandlerResult:
         return table_answer(_change_table(shown), "diff", after, call.request.headers, headers)
     body = {**ends, "changes": shown, **present({"next_page_token": token})}
     return HandlerResult(body, commit=after, rows=len(shown), headers=headers)
+
+
+@handles("getSchemaDiff")
+def schema_diff(call: RouteCall) -> HandlerResult:
+    before, after = pinned(call, [call.query["from"], call.query["to"]]).commits
+    plan = call.graph.diff_schema(before, after)
+    return HandlerResult({"from": before, "to": after, **migration_json(plan), "lines": plan.lines()}, commit=after)
 
 
 def _summary(changes: Any) -> list[JsonObject]:
@@ -108,8 +117,13 @@ def log(call: RouteCall) -> HandlerResult:
     refs = list(dict.fromkeys(call.query.get("ref", ())))
     if len(refs) > MAX_REFS:
         raise LimitExceeded(f"a log has at most {MAX_REFS} refs", resource="refs", limit=MAX_REFS, actual=len(refs))
-    branches, tags = graph.branches.list(), graph.tags.list()
-    heads = [graph.commit(ref) for ref in refs] if refs else [branch.head for branch in branches]
+    branches = [branch for branch in graph.branches.list() if call.may_read(branch.name)]
+    tags = _known_tags(call)
+    at = call.query.get("at")
+    if refs or at is not None:
+        heads = [graph.commit(name, as_of=at) for name in refs or [branch.name for branch in branches]]
+    else:
+        heads = [branch.head for branch in branches]
     place = place_of(call) or PagePosition(tuple(dict.fromkeys(commit.id for commit in heads)), 0)
     wanted = place.offset + limit + 1
     if wanted > MAX_LOG_DEPTH:
@@ -154,7 +168,12 @@ def _in_order(commits: dict[str, Commit]) -> list[Commit]:
 
 @handles("listTags")
 def list_tags(call: RouteCall) -> HandlerResult:
-    return HandlerResult({"tags": [tag_json(tag) for tag in call.graph.tags.list()]})
+    return HandlerResult({"tags": [tag_json(tag) for tag in _known_tags(call)]})
+
+
+def _known_tags(call: RouteCall) -> list[Tag]:
+    """The tags of commits that the caller may read."""
+    return [tag for tag in call.graph.tags.list() if call.may_read(tag.head.ref.branch)]
 
 
 @handles("createTag")

@@ -18,6 +18,7 @@ from omnigraph.server.limits import too_large
 from omnigraph.server.route import EVENTS, NDJSON
 from omnigraph.server.shapes import load_shape
 from omnigraph.server.spools import receive_into, spool
+from omnigraph.storage.options import scheme_of
 from omnigraph.wire.members import JsonObject
 
 if TYPE_CHECKING:
@@ -42,15 +43,19 @@ async def start_load(call: RouteCall) -> HandlerResult:
 
 
 def _allowed(source: str, prefixes: tuple[str, ...]) -> str:
-    """UsageError for what does not lie below an address that the cluster file allows: no request reaches other files."""
+    """UsageError for what does not lie below an address that the cluster file allows: no request reaches other files, and the load
+    follows no link out of there."""
+    from omnigraph.pipeline.load.files import ConfinedPath
+
     parts = source.replace("\\", "/").split("/")
     is_plain = ".." not in parts and "\0" not in source and "%" not in source
-    if not is_plain or not any(source.startswith(f"{prefix.rstrip('/')}/") for prefix in prefixes):
+    above = [prefix for prefix in prefixes if source.startswith(f"{prefix.rstrip('/')}/")]
+    if not is_plain or not above:
         raise UsageError(
             f"'{source[:200]}' is not below an address that may be loaded from",
             hint="the cluster file names them (server: load_sources); or upload the file",
         )
-    return source
+    return ConfinedPath(source, max(above, key=len)) if scheme_of(source) == "file" else source
 
 
 @handles("startUpload")
@@ -156,6 +161,7 @@ def _load(call: RouteCall, job: Job, sources: list[Any], options: Mapping[str, A
             type=options.get("type"),
             format=options.get("format"),
             rejects=job.rejects if options.get("keep_rejects") else None,
+            missing=options.get("missing") or "refuse",
             engine="local",
             message=call.message,
             on_progress=job.tell,
@@ -261,6 +267,7 @@ def _load_arrow(call: RouteCall, place: Path) -> HandlerResult:
         mode=query.get("mode", "merge"),
         branch=call.branch,
         from_=query.get("from"),
+        missing=query.get("missing") or "refuse",
         engine="local",
         message=call.message,
         if_commit=call.expected_head,

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from omnigraph.deadlines import Deadline
 from omnigraph.errors import LimitExceeded
 from omnigraph.server.arrow import ARROW, arrow_answer
-from omnigraph.server.calls import HandlerResult, RouteCall, encoded
+from omnigraph.server.calls import HandlerResult, RouteCall, encoded, json_bytes
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.headers import accepts
 from omnigraph.server.shapes import read_shape, snapshot_shape
 from omnigraph.wire.schemas import schema_json
 
+if TYPE_CHECKING:
+    from omnigraph.read import Result
+
+PIECE_CELLS = 20_000
+"""So much of an answer is encoded between two looks at the time."""
 FEW_ROWS = 1_000
 """What has more is measured before its rows are made, which take several times the memory."""
 
@@ -44,6 +52,7 @@ def read(call: RouteCall) -> HandlerResult:
 def run_query(call: RouteCall, text: str, name: str | None, *, names_commit: bool = True) -> HandlerResult:
     """The rows of a read, within the limits on its text, its time and its result."""
     limits = call.service.settings.limits
+    deadline = Deadline(limits.query_seconds, cancellation=call.cancellation)
     check_text(call, text)
     with call.timed("run"):
         result = call.graph.query(
@@ -65,9 +74,21 @@ def run_query(call: RouteCall, text: str, name: str | None, *, names_commit: boo
         shape = read_shape(
             result, branch=None if snapshot else call.branch, snapshot=snapshot, names_commit=names_commit
         )
-        body = encoded(shape)
-    _check_size("bytes", len(body), limits.result_bytes)
+        body = _with_rows(encoded(shape), result, deadline, limits.result_bytes)
     return HandlerResult(body, commit=result.commit.id, rows=result.num_rows)
+
+
+def _with_rows(shape: bytes, result: Result, deadline: Deadline, limit: int) -> bytes:
+    """The body with the rows in place of its empty list. They are made in pieces, so that the time limit, the size limit and a client
+    that has gone end the work here too."""
+    begin, rows, end = shape.partition(b'"rows":[')
+    size, pieces = len(shape), []
+    for piece in result._json_pieces(PIECE_CELLS):
+        deadline.check()
+        pieces.append(json_bytes(piece)[1:-1])
+        size += len(pieces[-1]) + 1
+        _check_size("bytes", size, limit)
+    return b"".join((begin, rows, b",".join(pieces), end))
 
 
 def check_text(call: RouteCall, text: str) -> None:

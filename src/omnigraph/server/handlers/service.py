@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from omnigraph.cluster import ClusterConfig, LedgerStore, apply, books_of, plan, read_config
+from omnigraph.errors import UsageError
 from omnigraph.features import FORMAT
 from omnigraph.server.calls import HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
@@ -63,6 +65,60 @@ def list_graphs(call: RouteCall) -> HandlerResult:
 def reload(call: RouteCall) -> HandlerResult:
     served = call.service.reload()
     return HandlerResult({"graphs": sorted(served.graphs), "state_revision": served.revision})
+
+
+@handles("planCluster")
+def plan_cluster(call: RouteCall) -> HandlerResult:
+    return HandlerResult(plan(_declared(call)).to_json())
+
+
+@handles("deployCluster")
+def deploy_cluster(call: RouteCall) -> HandlerResult:
+    """What was applied is served even if an operation failed: it is in the ledger."""
+    applying = apply(_declared(call), actor=None if call.actor is None else call.actor.id)
+    call.service.reload()
+    return HandlerResult({"id": str(applying.ledger.revision), **applying.to_json()})
+
+
+@handles("listDeployments")
+def list_deployments(call: RouteCall) -> HandlerResult:
+    newest_first = reversed(_books(call).revisions())
+    return HandlerResult({"deployments": [{"id": str(number), "state_revision": number} for number in newest_first]})
+
+
+@handles("getDeployment")
+def get_deployment(call: RouteCall) -> HandlerResult:
+    ledger = _books(call).revision(int(call.path["revision"]))
+    return HandlerResult(
+        {
+            "id": str(ledger.revision),
+            "state_revision": ledger.revision,
+            "state_cas": ledger.token,
+            "config_digest": ledger.config_digest,
+            "resources": dict(ledger.resources),
+        }
+    )
+
+
+def _declared(call: RouteCall) -> ClusterConfig:
+    """The folder that the server was started with."""
+    place = _place(call)
+    if "://" in place:
+        raise UsageError(
+            "the server was started with the address of a storage, which declares nothing",
+            hint="start it with --cluster FOLDER, or use 'omnigraph cluster plan FOLDER' and 'cluster apply FOLDER'",
+        )
+    return read_config(place)
+
+
+def _books(call: RouteCall) -> LedgerStore:
+    return books_of(_place(call))
+
+
+def _place(call: RouteCall) -> str:
+    if call.served.cluster is None:
+        raise UsageError("the server serves graphs and no cluster", hint="start it with --cluster FOLDER")
+    return call.served.cluster
 
 
 @handles("metrics")

@@ -6,8 +6,8 @@ from functools import partial
 
 from omnigraph.errors import NotFound, UsageError
 from omnigraph.graph.stored_queries import StoredQuery
-from omnigraph.policy import Ask, ask_on, is_allowed
-from omnigraph.server.calls import HandlerResult, RouteCall
+from omnigraph.policy import ask_on
+from omnigraph.server.calls import MAIN, HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.reads import run_query
 from omnigraph.server.handlers.writes import run_mutation
@@ -17,11 +17,11 @@ from omnigraph.wire.queries import query_json
 @handles("cluster_list_queries")
 def list_queries(call: RouteCall) -> HandlerResult:
     """Whoever may read main sees them; who may invoke only some of them sees those."""
-    commit = call.graph.commit()
     queries = call.of_graph.queries
-    allowed = {name: stored for name, stored in queries.items() if _may_invoke(call, name)}
+    allowed = {name: stored for name, stored in queries.items() if call.may_invoke(name)}
+    commit = call.graph.commit().id if call.may_read(MAIN) or not allowed else None
     shown = [query_json(stored.plan) for stored in (allowed or queries).values()]
-    return HandlerResult({"queries": shown}, commit=commit.id)
+    return HandlerResult({"queries": shown}, commit=commit)
 
 
 @handles("cluster_invoke_query", "cluster_invoke_query_if_graph_commit")
@@ -42,14 +42,9 @@ def _invoked(call: RouteCall) -> StoredQuery:
     """The query; one that the caller may not invoke is as unknown as one that is not there."""
     name = call.path["name"]
     stored = call.of_graph.queries.get(name)
-    if stored is None or not _may_invoke(call, name):
+    if stored is None or not call.may_invoke(name):
         raise NotFound(f"stored query '{name}' not found")
     return stored
-
-
-def _may_invoke(call: RouteCall, name: str) -> bool:
-    gate = call.of_graph.gate
-    return gate is None or is_allowed(gate, call.actor_id, Ask("invoke_query", query=name))
 
 
 def _check_kind(call: RouteCall, stored: StoredQuery) -> None:

@@ -76,7 +76,7 @@ def rights(call: RouteCall) -> HandlerResult:
         for action, scope in ACTIONS.items()
         if scope != "server"
     }
-    if set(actions.values()) == {"none"}:
+    if set(actions.values()) == {"none"} and not any(map(call.may_invoke, call.of_graph.queries)):
         raise denied(actor, Ask("read"))
     return HandlerResult({"actor_id": actor, "actions": actions, "protected_branches": sorted(protected)})
 

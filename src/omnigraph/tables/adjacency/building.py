@@ -1,7 +1,7 @@
 """Writing segments: stored adjacency follows the large changes of a graph.
 
-The ids and the edges of each type are written by separate tasks, which may run elsewhere and return file names. A task holds the
-ids of its types, and about 20 bytes per edge.
+The ids of each type, and every `PART_EDGES` edges, are written by separate tasks, which may run elsewhere and return file names. A
+task holds the ids of its types, and about 85 bytes for each of its edges.
 
 A segment that still covers most of a version stays in use; a reader adds the rest. It is written again when more than one row in
 `STALE_SHARE` is not covered. Edges are stored in the numbers of stored ids, so new ids mean new edges.
@@ -9,20 +9,19 @@ A segment that still covers most of a version stays in use; a reader adds the re
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from omnigraph.errors import OmnigraphError, StorageError
-from omnigraph.tables.adjacency.cover import cover
-from omnigraph.tables.adjacency.edges import edge_base, stored_ends
+from omnigraph.tables.adjacency.cover import cover, covers_of
+from omnigraph.tables.adjacency.edges import edge_base, fragment_runs, stored_ends
 from omnigraph.tables.adjacency.index import FOLDER, MIN_ROWS, AdjacencyIndex, ids_of
 from omnigraph.tables.adjacency.numbering import Numbering, SortedIds
 from omnigraph.tables.adjacency.segment import (
+    Arrays,
     Header,
     HeldArrays,
-    Segment,
     SegmentLostError,
     segment_name,
     write_segment,
@@ -34,8 +33,8 @@ from omnigraph.workers import IN_PROCESS, Workers
 
 Task = TypeVar("Task")
 
-MAX_EDGES = 400_000_000
-"""Longer tables would not fit in a reader's memory: both directions take eight bytes per edge."""
+PART_EDGES = 12_000_000
+"""The most edges that one task numbers and sorts: about 1 GB. More are written as a segment in several files."""
 STALE_SHARE = 20
 MAX_TEXT_BYTES = 2**31 - 1
 
@@ -62,11 +61,30 @@ class IdsTask:
 
 @dataclass(frozen=True)
 class EdgesTask:
-    """Write the edges of a table in the numbers of these segments."""
+    """Write the edges of some fragments of a table in the numbers of these segments, as file `part` of `parts` of a segment."""
 
     place: TablePlace
     source: str
     target: str
+    fragments: tuple[int, ...]
+    part: int
+    parts: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The key of what a task has written; None if it has written nothing, for a reason."""
+
+    key: str | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class StoredAdjacency:
+    """Keys of segments that were written, and by path of a table why its own was not: reads work without it."""
+
+    written: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def store_adjacency(
@@ -75,78 +93,107 @@ def store_adjacency(
     edges: Sequence[EdgeTable],
     min_rows: int = MIN_ROWS,
     workers: Workers = IN_PROCESS,
-) -> list[str]:
-    """Write the segments that these versions lack; returns their keys. Segments that cannot be written now are left out: reads do
-    without them."""
-    index, written = tables.adjacency, []
-    with contextlib.suppress(OmnigraphError, SegmentLostError):
-        long_edges = [edge for edge in edges if min_rows <= edge.table.rows <= MAX_EDGES]
+) -> StoredAdjacency:
+    """Write the segments that these versions lack. Those that cannot be written now are left out: reads do without them."""
+    index = tables.adjacency
+    written: list[str] = []
+    left_out: dict[str, str] = {}
+    long_edges = [edge for edge in edges if min_rows <= edge.table.rows]
+    try:
         ends = {end for edge in long_edges for end in edge.ends}
         long_nodes = {name: t for name, t in sorted(nodes.items()) if t.rows and (name in ends or t.rows >= min_rows)}
         known = {name: ids for name, table in long_nodes.items() if (ids := _stored_ids(index, table)) is not None}
         stale = _stale_edges(index, long_edges, long_nodes, known)
         missing = [name for name in long_nodes if name not in known]
-        keys = _run_tasks(workers, write_ids, [IdsTask(TablePlace.of(tables, long_nodes[name])) for name in missing])
-        for name, key in zip(missing, keys, strict=True):
-            if key is not None:
-                written.append(key)
-                index.has_written(long_nodes[name].path)
-                segment = index.opened(key)
-                known[name] = SortedIds(segment.header, segment, segment.name)
-        tasks = {
-            edge.table.path: EdgesTask(
-                TablePlace.of(tables, edge.table), *(_key(long_nodes, known, end) for end in edge.ends)
-            )
+        ids_tasks = [IdsTask(TablePlace.of(tables, long_nodes[name])) for name in missing]
+        for name, outcome in zip(missing, _run_tasks(workers, write_ids, ids_tasks), strict=True):
+            if outcome.key is None:
+                left_out[long_nodes[name].path] = outcome.reason
+                continue
+            written.append(outcome.key)
+            index.has_written(long_nodes[name].path)
+            segment = index.opened(outcome.key)
+            known[name] = SortedIds(segment.header, segment, segment.name)
+        tasks = [
+            task
             for edge in stale
             if all(end in known for end in edge.ends)
-        }
-        for path, key in zip(tasks, _run_tasks(workers, write_edges, list(tasks.values())), strict=True):
-            if key is not None:
-                written.append(key)
-                index.has_written(path)
-    return written
+            for task in _edges_tasks(tables, edge.table, *(_key(long_nodes, known, end) for end in edge.ends))
+        ]
+        for edge in stale:
+            if unnumbered := [end for end in edge.ends if end not in known]:
+                left_out[edge.table.path] = f"the ids of {unnumbered[0]} have no numbers"
+        for task, outcome in zip(tasks, _run_tasks(workers, write_edges, tasks), strict=True):
+            if outcome.key is None:
+                left_out[task.place.path] = outcome.reason
+            else:
+                written.append(outcome.key)
+                index.has_written(task.place.path)
+    except (OmnigraphError, SegmentLostError) as error:
+        reason = error.message if isinstance(error, OmnigraphError) else "what was stored could not be read again"
+        left_out |= {edge.table.path: reason for edge in long_edges if edge.table.path not in left_out}
+    return StoredAdjacency(tuple(written), left_out)
 
 
-def _run_tasks(workers: Workers, write: Callable[[Task], str | None], tasks: Sequence[Task]) -> list[str | None]:
+def _run_tasks(workers: Workers, write: Callable[[Task], Outcome], tasks: Sequence[Task]) -> list[Outcome]:
     return workers.map("adjacency", write, tasks) if tasks else []
+
+
+def _edges_tasks(tables: Tables, table: Table, source: str, target: str) -> list[EdgesTask]:
+    runs = fragment_runs(table.fragments, PART_EDGES)
+    place = TablePlace.of(tables, table)
+    return [
+        EdgesTask(place, source, target, tuple(fragment.id for fragment in run), number, len(runs))
+        for number, run in enumerate(runs)
+    ]
 
 
 def _key(nodes: Mapping[str, Table], known: Mapping[str, SortedIds], name: str) -> str:
     return f"{nodes[name].path}/{FOLDER}/{known[name].name}"
 
 
-def write_ids(task: IdsTask) -> str | None:
-    """The key of the segment; None if it could not be written."""
-    with contextlib.suppress(StorageError):
+def write_ids(task: IdsTask) -> Outcome:
+    try:
         ids = ids_of(task.place.open())
         assert isinstance(ids.arrays, HeldArrays)
-        if int(ids.arrays.whole("ids").nbytes) <= MAX_TEXT_BYTES:
-            return _write(task.place, ids.header, ids.arrays)
-    return None
+        if int(ids.arrays.whole("ids").nbytes) > MAX_TEXT_BYTES:
+            return Outcome(None, f"its ids take more than {MAX_TEXT_BYTES >> 30} GiB of text")
+        return Outcome(_write(task.place, segment_name(ids.header), ids.header, ids.arrays))
+    except StorageError as error:
+        return Outcome(None, error.message)
 
 
-def write_edges(task: EdgesTask) -> str | None:
-    """The key of the segment; None if it could not be written."""
-    with contextlib.suppress(StorageError, SegmentLostError):
+def write_edges(task: EdgesTask) -> Outcome:
+    try:
         table, index = task.place.open(), task.place.tables.adjacency
         segments = [index.opened(key) for key in (task.source, task.target)]
         source, target = (SortedIds(segment.header, segment, segment.name) for segment in segments)
         numberings = Numbering(source), Numbering(target)
         if task.source == task.target:
             numberings = numberings[0], numberings[0]
-        ends = stored_ends(table, *numberings)
+        chosen = frozenset(task.fragments)
+        fragments = [fragment for fragment in table.fragments if fragment.id in chosen]
+        ends = stored_ends(table, fragments, *numberings)
         if any(numbering.arrivals for numbering in numberings):
-            return None  # Only a damaged graph has an edge with a missing end; such edges are read one by one.
-        base = edge_base(table, ends, (len(source), len(target)), (source.name, target.name))
+            # Only a damaged graph has such an edge; its edges are read one by one.
+            return Outcome(None, "an edge has an end that is missing: omnigraph verify --deep")
+        names = source.name, target.name
+        base = edge_base(covers_of(table, fragments), ends, (len(source), len(target)), names)
         assert isinstance(base.arrays, HeldArrays)
-        return _write(task.place, base.header, base.arrays)
-    return None
+        name = segment_name(Header("edges", covers_of(table), table.rows, names))
+        if task.parts > 1:
+            name = f"{name.removesuffix('.adj')}.{task.part}of{task.parts}.adj"
+        return Outcome(_write(task.place, name, base.header, base.arrays))
+    except StorageError as error:
+        return Outcome(None, error.message)
+    except SegmentLostError:
+        return Outcome(None, "the stored ids could not be read again")
 
 
-def _write(place: TablePlace, header: Header, arrays: HeldArrays) -> str:
+def _write(place: TablePlace, name: str, header: Header, arrays: HeldArrays) -> str:
     store = place.tables.derived_store
     assert store is not None, "tables in memory have no files"
-    key = f"{place.path}/{FOLDER}/{segment_name(header)}"
+    key = f"{place.path}/{FOLDER}/{name}"
     write_segment(key, header, arrays.arrays, store)
     return key
 
@@ -172,23 +219,22 @@ def _has_edges(index: AdjacencyIndex, edge: EdgeTable, known: Mapping[str, Sorte
     if not all(end in known for end in edge.ends):
         return False
     names = tuple(known[end].name for end in edge.ends)
-    return any(
-        segment.header.numbered_by == names and _fits(segment, edge.table)
-        for segment in index.segments(edge.table, "edges")
-    )
+    nodes = (len(known[edge.source]), len(known[edge.target]))
+    return any(_fits(base.header, base.arrays, edge.table) for base in index.edge_bases(edge.table, names, nodes))
 
 
 def _stored_ids(index: AdjacencyIndex, table: Table) -> SortedIds | None:
-    segment = next((candidate for candidate in index.segments(table, "nodes") if _fits(candidate, table)), None)
+    segments = index.segments(table, "nodes")
+    segment = next((stored for stored in segments if _fits(stored.header, stored, table)), None)
     return None if segment is None else SortedIds(segment.header, segment, segment.name)
 
 
-def _fits(segment: Segment, table: Table) -> bool:
+def _fits(header: Header, arrays: Arrays, table: Table) -> bool:
     """Whether a segment covers most of a version and can be read."""
     try:
-        if cover(table, segment.header.covers, segment).changed_rows * STALE_SHARE > table.rows:
+        if cover(table, header.covers, arrays).changed_rows * STALE_SHARE > table.rows:
             return False
-        segment.check()
+        arrays.check()
     except SegmentLostError:
         return False
     return True

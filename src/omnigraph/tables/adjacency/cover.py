@@ -51,9 +51,11 @@ def added_since(version: int, inline: Inline, table: Table) -> Sequence[InlineCh
     return None if any(change.masked for change in added) else added
 
 
-def covers_of(table: Table) -> tuple[Covered, ...]:
+def covers_of(table: Table, fragments: Sequence[Fragment] | None = None) -> tuple[Covered, ...]:
+    """`fragments`: those of the version that are covered; by default all."""
     return tuple(
-        Covered(fragment.files, fragment.deletions, table.stored_rows[fragment.id]) for fragment in table.fragments
+        Covered(fragment.files, fragment.deletions, table.stored_rows[fragment.id])
+        for fragment in (table.fragments if fragments is None else fragments)
     )
 
 

@@ -95,6 +95,24 @@ class Csr:
         return np.asarray(np.searchsorted(keys, wanted, "right") - np.searchsorted(keys, wanted, "left"))
 
 
+@dataclass(frozen=True)
+class JoinedCsr(Csr):
+    """The neighbours that several have together."""
+
+    parts: tuple[Csr, ...] = ()
+
+    def expand(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        import numpy as np
+
+        if len(numbers) > FEW or self.arrays.held(self.targets) is not None:
+            return super().expand(numbers)
+        owners, targets = (
+            np.concatenate(sides) for sides in zip(*(part.expand(numbers) for part in self.parts), strict=True)
+        )
+        order = np.lexsort((targets, owners))
+        return owners[order], targets[order]
+
+
 def csr_of(near: np.ndarray, far: np.ndarray, nodes: int, width: int, *, per_edge: bool) -> tuple[Csr, bool]:
     """The CSR of pairs of ends, keeping repeated pairs or not; and whether a pair was repeated."""
     import numpy as np
@@ -175,7 +193,7 @@ def _are_consecutive(places: np.ndarray, first: int) -> bool:
 def _starts(near: np.ndarray, nodes: int) -> np.ndarray:
     import numpy as np
 
-    starts = np.zeros(nodes + 1, np.int32)
+    starts = np.zeros(nodes + 1, np.int32 if len(near) <= MAX_NUMBERS["int32"] else np.int64)
     np.cumsum(np.bincount(near, minlength=nodes), out=starts[1:])
     return starts
 

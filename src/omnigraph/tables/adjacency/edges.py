@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.tables.adjacency.cover import Cover, added_since, cover, covers_of
-from omnigraph.tables.adjacency.csr import Adjacency, Csr, PairChanges, csr_of, order_pairs
-from omnigraph.tables.adjacency.nodes import Nodes
+from omnigraph.runtime import ByteCache
+from omnigraph.tables.adjacency.cover import Cover, added_since, cover
+from omnigraph.tables.adjacency.csr import MAX_NUMBERS, Adjacency, Csr, JoinedCsr, PairChanges, csr_of, order_pairs
+from omnigraph.tables.adjacency.nodes import Nodes, stored_columns
 from omnigraph.tables.adjacency.numbering import Numbering
-from omnigraph.tables.adjacency.segment import Arrays, Header, HeldArrays
-from omnigraph.tables.ascending import is_member
+from omnigraph.tables.adjacency.segment import Arrays, Covered, Header, HeldArrays
+from omnigraph.tables.ascending import is_member, stable_order
 from omnigraph.tables.changed_table import INLINE_FRAGMENT
 from omnigraph.tables.fragment import Fragment
 from omnigraph.tables.table import Table
@@ -126,6 +127,20 @@ class EdgeBase:
         src = np.searchsorted(self.arrays.whole("out_starts"), places, "right") - 1
         return EndNumbers(src.astype(np.int32), self._some("out_targets", places))
 
+    def places(self, rows: np.ndarray) -> np.ndarray:
+        """The positions in `out` order of the given covered rows, none of which is deleted."""
+        import numpy as np
+
+        live = rows - np.searchsorted(self.arrays.whole("deleted"), rows)
+        return self._some("ranks", live) if self.header.has_ranks and len(live) else live
+
+    def back_order(self) -> np.ndarray:
+        """The positions in `out` order of the edges in `in` order."""
+        import numpy as np
+
+        order: np.ndarray = stable_order(self.arrays.whole("out_targets")).astype(np.int32)
+        return order
+
     def _some(self, name: str, places: np.ndarray) -> np.ndarray:
         import numpy as np
 
@@ -145,6 +160,114 @@ class EdgeBase:
             return EndNumbers(src, dst)
         ranks = self.arrays.whole("ranks")
         return EndNumbers(src[ranks], dst[ranks])
+
+
+class JoinedEdges(EdgeBase):
+    """The edges of several bases, whose fragments follow each other: what one task, or one reader, would not hold."""
+
+    def __init__(self, parts: Sequence[EdgeBase], cache: ByteCache, key: tuple[str, ...]) -> None:
+        """`key`: what the arrays of all parts together are cached under."""
+        first, headers = parts[0], [part.header for part in parts]
+        covers = tuple(covered for header in headers for covered in header.covers)
+        # Whether two parts have edges with the same ends is not known before these are read.
+        header = Header("edges", covers, sum(h.count for h in headers), first.header.numbered_by, has_parallel=True)
+        self.parts = tuple(parts)
+        super().__init__(header, JoinedArrays(self.parts, cache, key), first.nodes)
+
+    @cached_property
+    def _listed(self) -> dict[str, Csr]:
+        return {
+            direction: JoinedCsr(
+                self.arrays,
+                f"{direction}_starts",
+                f"{direction}_targets",
+                nodes,
+                self.header.count,
+                tuple(part._listed[direction] for part in self.parts),
+            )
+            for direction, nodes in zip(("out", "in"), self.nodes, strict=True)
+        }
+
+    def rows(self, rows: np.ndarray) -> EndNumbers:
+        import numpy as np
+
+        src, dst = np.zeros(len(rows), np.int32), np.zeros(len(rows), np.int32)
+        for part, first, last in _numbered(self.parts):
+            inside = np.flatnonzero((rows >= first) & (rows < last))
+            ends = part.rows(rows[inside] - first)
+            src[inside], dst[inside] = ends.src, ends.dst
+        return EndNumbers(src, dst)
+
+    def all_rows(self) -> EndNumbers:
+        import numpy as np
+
+        ends = [part.all_rows() for part in self.parts]
+        return EndNumbers(np.concatenate([part.src for part in ends]), np.concatenate([part.dst for part in ends]))
+
+
+@dataclass(frozen=True)
+class JoinedArrays:
+    """The arrays of several bases as those of one base with all their edges; the neighbours are sorted when they are read whole."""
+
+    parts: tuple[EdgeBase, ...]
+    cache: ByteCache
+    key: tuple[str, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.arrays.nbytes for part in self.parts)
+
+    def held(self, name: str) -> np.ndarray | None:
+        array: np.ndarray | None = self.cache.find((*self.key, name))
+        return array
+
+    def whole(self, name: str) -> np.ndarray:
+        array: np.ndarray = self.cache.get((*self.key, name), lambda: self._join(name))
+        return array
+
+    def _join(self, name: str) -> np.ndarray:
+        import numpy as np
+
+        direction, _, what = name.partition("_")
+        if name == "deleted":
+            return np.concatenate(
+                [part.arrays.whole(name).astype(np.int64) + n for part, n, _ in _numbered(self.parts)]
+            )
+        if what == "starts":
+            return self._sum([part.arrays.whole(name) for part in self.parts])
+        assert what == "targets", f"no array {name} of several bases"
+        nodes = self.parts[0].nodes if direction == "out" else self.parts[0].nodes[::-1]
+        listed = [part._listed[direction] for part in self.parts]
+        near = np.concatenate([np.repeat(np.arange(nodes[0], dtype=np.int32), part.degrees) for part in listed])
+        far = np.concatenate([part.arrays.whole(name) for part in self.parts])
+        return order_pairs(near, far, *nodes).targets
+
+    def slices(self, name: str, firsts: Sequence[int], lasts: Sequence[int]) -> list[np.ndarray]:
+        if not name.endswith("_starts"):
+            whole = self.whole(name)
+            return [whole[first:last] for first, last in zip(firsts, lasts, strict=True)]
+        parts = [part.arrays.slices(name, firsts, lasts) for part in self.parts]
+        return [self._sum(starts) for starts in zip(*parts, strict=True)]
+
+    def check(self) -> None:
+        for part in self.parts:
+            part.arrays.check()
+
+    def _sum(self, starts: Sequence[np.ndarray]) -> np.ndarray:
+        """Neighbours of all parts begin where as many come before as in all parts together."""
+        import numpy as np
+
+        count = sum(part.header.count for part in self.parts)
+        return np.asarray(np.sum(starts, axis=0, dtype=np.int32 if count <= MAX_NUMBERS["int32"] else np.int64))
+
+
+def _numbered(parts: Sequence[EdgeBase]) -> Iterator[tuple[EdgeBase, int, int]]:
+    """Each base with its first and its end row, counted through all of them."""
+    first = 0
+    for part in parts:
+        last = first + sum(covered.rows for covered in part.header.covers)
+        yield part, first, last
+        first = last
 
 
 def _width(far: np.ndarray) -> int:
@@ -331,6 +454,11 @@ class Edges:
             near, far = np.concatenate([near, far]), np.concatenate([far, near])
         return Adjacency(csr_of(near, far, size, width, per_edge=per_edge)[0], size, width, is_alone=True)
 
+    def numbered(self, back_order: Callable[[], np.ndarray]) -> NumberedEdges | None:
+        """The edges by number; None for a damaged graph, and for edges of several bases. `back_order`: see `EdgeBase.back_order`."""
+        is_single = not isinstance(self.base, JoinedEdges)
+        return NumberedEdges(self, back_order) if is_single and self._is_sound else None
+
     def ends(self) -> EndNumbers:
         """Both ends of every edge, in scan order; -1 for a node that the version does not have."""
         import numpy as np
@@ -351,6 +479,112 @@ class Edges:
             parts.append(EndNumbers(np.delete(src, lost), np.delete(dst, lost)) if len(lost) else EndNumbers(src, dst))
         whole = [np.concatenate([np.zeros(0, np.int32), *(getattr(p, name) for p in parts)]) for name in _ENDS]
         return EndNumbers(_living(whole[0], self.source), _living(whole[1], self.target))
+
+
+class NumberedEdges:
+    """The edges of one version by edge number: covered edges have their positions in `out` order, added ones the numbers after
+    these. Numbers of covered edges are the same in every version."""
+
+    def __init__(self, edges: Edges, back_order: Callable[[], np.ndarray]) -> None:
+        import numpy as np
+
+        self.edges, self.base = edges, edges.base
+        self._back_order = back_order
+        self._gone = np.sort(self.base.places(edges.cover.gone))
+        self._added = edges._added
+
+    def counts(self, direction: Literal["out", "in"], numbers: np.ndarray) -> np.ndarray:
+        """How many edges each node has, at most."""
+        counts = self.base.listed(direction).bounds(numbers)[1]
+        if len(self._added):
+            first, last = self._places(direction, numbers)
+            counts = counts + (last - first)
+        return counts
+
+    def expand(self, direction: Literal["out", "in"], numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(position in `numbers`, neighbour, edge number) for every edge of every node."""
+        import numpy as np
+
+        listed = self.base.listed(direction)
+        first, counts = listed.bounds(numbers)
+        owners, targets = listed.expand(numbers)
+        edges = _ranges(first, counts)
+        if direction == "in":
+            edges = self._back_order()[edges].astype(np.int64)
+        if len(self._gone):
+            kept = ~is_member(edges, self._gone)
+            owners, targets, edges = owners[kept], targets[kept], edges[kept]
+        if len(self._added):
+            first, last = self._places(direction, numbers)
+            places = self._added_order(direction)[_ranges(first, last - first)]
+            far = (self._added.dst if direction == "out" else self._added.src)[places]
+            owners = np.concatenate([owners, np.repeat(np.arange(len(numbers)), last - first)])
+            targets = np.concatenate([targets, far])
+            edges = np.concatenate([edges, places + self.base.header.count])
+        return owners, targets, edges
+
+    def ends(self, numbers: np.ndarray) -> EndNumbers:
+        """Both ends of the given edges."""
+        import numpy as np
+
+        count = self.base.header.count
+        src, dst = np.empty(len(numbers), np.int32), np.empty(len(numbers), np.int32)
+        old = numbers < count
+        starts, targets = self.base.arrays.whole("out_starts"), self.base.arrays.whole("out_targets")
+        src[old], dst[old] = np.searchsorted(starts, numbers[old], "right") - 1, targets[numbers[old]]
+        src[~old], dst[~old] = (part[numbers[~old] - count] for part in (self._added.src, self._added.dst))
+        return EndNumbers(src, dst)
+
+    @cached_property
+    def _orders(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Added edges by near end: that end in order, and the edges' positions."""
+        import numpy as np
+
+        ends = {"out": self._added.src, "in": self._added.dst}
+        orders = {name: np.argsort(near, kind="stable") for name, near in ends.items()}
+        return {name: (ends[name][order], order) for name, order in orders.items()}
+
+    def _added_order(self, direction: Literal["out", "in"]) -> np.ndarray:
+        return self._orders[direction][1]
+
+    def _places(self, direction: Literal["out", "in"], numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        import numpy as np
+
+        near = self._orders[direction][0]
+        return np.searchsorted(near, numbers, "left"), np.searchsorted(near, numbers, "right")
+
+
+def _ranges(first: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The numbers of all ranges, one after the other."""
+    import numpy as np
+
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.asarray(np.arange(total, dtype=np.int64) + np.repeat(first - (ends - counts), counts))
+
+
+def base_edge_column(table: Table, edges: Edges, name: str) -> pa.Array:
+    """A column of the covered rows, by edge number; null for rows of fragments that the version does not have."""
+    import numpy as np
+    import pyarrow as pa
+
+    base, type_ = edges.base, table.schema.field(name).type
+    present = edges.cover.present
+    columns = stored_columns(table, name, [fragment for _, _, fragment in present])
+    stored = {first: column for (first, _, _), column in zip(present, columns, strict=True)}
+    parts, first = [], 0
+    for covered in base.header.covers:
+        parts.append(stored[first] if first in stored else pa.nulls(covered.rows, type_))
+        first += covered.rows
+    whole = pa.concat_arrays(parts) if parts else pa.array([], type_)
+    deleted = base.arrays.whole("deleted")
+    rows = np.delete(np.arange(len(whole)), deleted) if len(deleted) else None
+    if base.header.has_ranks:
+        ranks = base.arrays.whole("ranks")
+        order = np.empty(len(ranks), np.int64)
+        order[ranks] = np.arange(len(ranks)) if rows is None else rows
+        return whole.take(pa.array(order))
+    return whole if rows is None else whole.take(pa.array(rows))
 
 
 def _living(numbers: np.ndarray, nodes: Nodes) -> np.ndarray:
@@ -381,8 +615,10 @@ def edges_at(
     return Edges(base, covered, rest, source, target, table) if rows == table.rows else None
 
 
-def edge_base(table: Table, ends: EndNumbers, sizes: tuple[int, int], numbered_by: tuple[str, ...] = ()) -> EdgeBase:
-    """Built from the ends of every stored row of a version; deleted rows have -1."""
+def edge_base(
+    covers: tuple[Covered, ...], ends: EndNumbers, sizes: tuple[int, int], numbered_by: tuple[str, ...] = ()
+) -> EdgeBase:
+    """Built from the ends of every stored row of the covered fragments; deleted rows have -1."""
     import numpy as np
 
     live = ends.src >= 0
@@ -406,7 +642,7 @@ def edge_base(table: Table, ends: EndNumbers, sizes: tuple[int, int], numbered_b
         arrays["ranks"] = out.ranks
     header = Header(
         "edges",
-        covers_of(table),
+        covers,
         len(src),
         numbered_by,
         has_parallel=out.has_repeated,
@@ -416,14 +652,14 @@ def edge_base(table: Table, ends: EndNumbers, sizes: tuple[int, int], numbered_b
     return EdgeBase(header, HeldArrays(arrays), sizes)
 
 
-def stored_ends(table: Table, source: Numbering, target: Numbering) -> EndNumbers:
-    """Both ends of every stored row of a version, in fragment order; -1 for deleted rows."""
+def stored_ends(table: Table, fragments: Sequence[Fragment], source: Numbering, target: Numbering) -> EndNumbers:
+    """Both ends of every stored row of some fragments of a version, in their order; -1 for deleted rows."""
     import numpy as np
 
-    total = sum(table.stored_rows[fragment.id] for fragment in table.fragments)
+    total = sum(table.stored_rows[fragment.id] for fragment in fragments)
     src, dst = np.full(total, -1, np.int32), np.full(total, -1, np.int32)
     first = 0
-    for group in _groups(table):
+    for group in fragment_runs(fragments, READ_ROWS):
         rows = table.read(["src", "dst"], fragments=[fragment.id for fragment in group])
         kept = []
         for fragment in group:
@@ -437,11 +673,12 @@ def stored_ends(table: Table, source: Numbering, target: Numbering) -> EndNumber
     return EndNumbers(src, dst)
 
 
-def _groups(table: Table) -> list[list[Fragment]]:
+def fragment_runs(fragments: Sequence[Fragment], max_rows: int) -> list[list[Fragment]]:
+    """The fragments in order, in runs of at most so many rows each; a fragment that has more is a run."""
     groups: list[list[Fragment]] = []
     rows = 0
-    for fragment in table.fragments:
-        if not groups or rows + fragment.rows > READ_ROWS:
+    for fragment in fragments:
+        if not groups or rows + fragment.rows > max_rows:
             groups.append([])
             rows = 0
         groups[-1].append(fragment)

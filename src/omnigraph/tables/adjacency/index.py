@@ -7,15 +7,26 @@ built in memory.
 
 from __future__ import annotations
 
+import re
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import StorageError
 from omnigraph.runtime import ByteCache
 from omnigraph.storage import Store
 from omnigraph.tables.adjacency.cover import covers_of
-from omnigraph.tables.adjacency.edges import EdgeBase, Edges, EndNumbers, edge_base, edges_at, stored_ends
+from omnigraph.tables.adjacency.edges import (
+    EdgeBase,
+    Edges,
+    EndNumbers,
+    JoinedEdges,
+    NumberedEdges,
+    base_edge_column,
+    edge_base,
+    edges_at,
+    stored_ends,
+)
 from omnigraph.tables.adjacency.nodes import CodedColumn, Nodes, NumberedColumn, base_column, nodes_at
 from omnigraph.tables.adjacency.numbering import Numbering, SortedIds, sorted_ids
 from omnigraph.tables.adjacency.segment import Segment, SegmentLostError, open_segment
@@ -41,6 +52,10 @@ FEW_CELLS = 64
 """Up to this many cells per column are read together, as Python values."""
 MAX_TRIED = 4
 """How many stored segments are opened, at most, to find one that fits."""
+
+
+_NAME = re.compile(r"([0-9]+)-[^.]+(?:\.[0-9]+of[0-9]+)?\.adj")
+_PART = re.compile(r"\.([0-9]+)of([0-9]+)\.adj$")
 
 
 class AdjacencyIndex:
@@ -222,15 +237,13 @@ class AdjacencyIndex:
         if base is not None and (edges := self._edges_on(table, base, source, target)) is not None:
             return edges
         names = (source.numbering.base.identity, target.numbering.base.identity)
-        for segment in self.segments(table, "edges"):
-            if segment.header.numbered_by != names:
-                continue
-            base = EdgeBase(segment.header, segment, (len(source.numbering.base), len(target.numbering.base)))
+        for stored in self.edge_bases(table, names, (len(source.numbering.base), len(target.numbering.base))):
+            base = stored
             if (edges := self._edges_on(table, base, source, target)) is not None:
                 self._cache.replace(key, base)
                 return edges
-        ends = stored_ends(table, source.numbering, target.numbering)
-        base = edge_base(table, ends, (source.numbering.size, target.numbering.size))
+        ends = stored_ends(table, table.fragments, source.numbering, target.numbering)
+        base = edge_base(covers_of(table), ends, (source.numbering.size, target.numbering.size))
         self._cache.replace(key, base)
         built = edges_at(table, base, source, target, self.number_ends, table.rows)
         assert built is not None, "edges cover the version that they were made from"
@@ -245,13 +258,55 @@ class AdjacencyIndex:
             base.latest = weakref.ref(edges)
         return edges
 
+    def numbered_edges(self, table: Table, edges: Edges) -> NumberedEdges | None:
+        """The edges of a version by number; None for a damaged graph."""
+        key = ("back order", self._root, *self._edges_key(table, edges))
+        return edges.numbered(lambda: self._cache.get(key, edges.base.back_order))
+
+    def edge_column(self, table: Table, edges: Edges, name: str) -> NumberedColumn:
+        """A column by edge number."""
+        import numpy as np
+        import pyarrow as pa
+
+        covered = tuple(first for first, _, _ in edges.cover.present)
+        key = (self._root, *self._edges_key(table, edges), table.column_identity(name), covered)
+        base = self._cache.get(("edge column", *key), lambda: base_edge_column(table, edges, name))
+        arrays = self._by_fragment(("edge cells", *key[:-1]), table, edges.cover.rest, [name])
+        cells = [self._cache.get(at, lambda rows=rows: rows().column(name)) for at, rows in arrays]  # type: ignore[misc]
+        values = pa.concat_arrays(cells) if cells else pa.array([], base.type)
+        added = np.arange(len(base), len(base) + len(values))
+        return NumberedColumn(base, added, values, len(base) + len(values))
+
+    def _edges_key(self, table: Table, edges: Edges) -> tuple[Any, ...]:
+        return table.path, edges.source.numbering.serial, edges.target.numbering.serial, edges.base.header.covers
+
     def is_at_hand(self, table: Table, source: Nodes, target: Nodes) -> bool:
         """Whether the edges of a version can be derived from what is stored or held, without reading them all."""
         serials = (source.numbering.serial, target.numbering.serial)
         if ("edge base", self._root, table.path, *serials) in self._cache:
             return True
         names = (source.numbering.base.identity, target.numbering.base.identity)
-        return any(segment.header.numbered_by == names for segment in self.segments(table, "edges"))
+        return any(group[0].header.numbered_by == names for group in self.segment_groups(table, "edges"))
+
+    def edge_bases(self, table: Table, names: tuple[str, ...], nodes: tuple[int, int]) -> Iterator[EdgeBase]:
+        """The stored edges of a table in the numbers of these segments, which have so many."""
+        for group in self.segment_groups(table, "edges"):
+            if any(segment.header.numbered_by != names for segment in group):
+                continue
+            parts = [EdgeBase(segment.header, segment, nodes) for segment in group]
+            yield (
+                parts[0]
+                if len(parts) == 1
+                else JoinedEdges(parts, self._cache, ("array", self._root, f"{group[0].key} and others"))
+            )
+
+    def covered_rows(self, table: Table) -> int:
+        """How many rows of an edge table its stored edges cover."""
+        covered = [0]
+        for group in self.segment_groups(table, "edges"):
+            files = {part.files for segment in group for part in segment.header.covers}
+            covered.append(sum(fragment.rows for fragment in table.fragments if fragment.files in files))
+        return max(covered)
 
     def number_ends(
         self, table: Table, fragments: Sequence[Fragment], source: Numbering, target: Numbering
@@ -293,23 +348,28 @@ class AdjacencyIndex:
         return [(at, lambda fragment=fragment: rows_of(fragment)) for fragment, at in zip(fragments, keys, strict=True)]
 
     def segments(self, table: Table, kind: str) -> Iterator[Segment]:
-        """Stored segments of a table, closest in row count first."""
+        """Stored segments of a table in one file, closest in row count first."""
+        return (group[0] for group in self.segment_groups(table, kind) if len(group) == 1)
+
+    def segment_groups(self, table: Table, kind: str) -> Iterator[list[Segment]]:
+        """The files of each stored segment of a table, closest in row count first."""
         if self._store is None or table.rows < MIN_ROWS // 2 or table.stored.is_read_whole():
             return
-        names = self._names(table)
         tried = 0
-        for name in sorted(names, key=lambda name: (abs(_rows_in(name) - table.rows), name)):
-            key = f"{table.path}/{FOLDER}/{name}"
-            if key in self._lost or tried == MAX_TRIED:
+        for names in sorted(
+            segment_files(self._names(table)), key=lambda names: (abs(_rows_in(names[0]) - table.rows), names)
+        ):
+            keys = [f"{table.path}/{FOLDER}/{name}" for name in names]
+            if tried == MAX_TRIED or not self._lost.isdisjoint(keys):
                 continue
             tried += 1
             try:
-                segment = self.opened(key)
-            except SegmentLostError:
-                self._lost.add(key)
+                segments = [self.opened(key) for key in keys]
+            except SegmentLostError as lost:
+                self._lost.add(lost.key)
                 continue
-            if segment.header.kind == kind:
-                yield segment
+            if segments[0].header.kind == kind:
+                yield segments
 
     def opened(self, key: str) -> Segment:
         """A stored segment. Raises SegmentLostError if it cannot be read."""
@@ -346,8 +406,19 @@ def _most_changed(rows: int) -> int:
 
 def _rows_in(name: str) -> int:
     """How many rows a segment covers, from its name; -1 if the name is not that of a segment."""
-    rows, _, rest = name.partition("-")
-    return int(rows) if rows.isdigit() and rest.endswith(".adj") else -1
+    parsed = _NAME.fullmatch(name)
+    return -1 if parsed is None else int(parsed[1])
+
+
+def segment_files(names: Iterable[str]) -> list[list[str]]:
+    """The files of each segment that has all of them, in their order; by their names or keys."""
+    by_stem: dict[str, list[tuple[int, int, str]]] = {}
+    for name in names:
+        parsed = _PART.search(name)
+        number, count = (0, 1) if parsed is None else (int(parsed[1]), int(parsed[2]))
+        stem = name if parsed is None else f"{name[: parsed.start()]} {count}"
+        by_stem.setdefault(stem, []).append((number, count, name))
+    return [[name for *_, name in sorted(files)] for files in by_stem.values() if len(files) == files[0][1]]
 
 
 def ids_of(table: Table) -> SortedIds:
@@ -404,6 +475,10 @@ def _is_adjacency_key(key: object, root: str) -> bool:
         "numbers",
         "edges",
         "edge base",
+        "edge column",
+        "edge cells",
+        "back order",
+        "cells",
         "ends",
         "base column",
         "codes",

@@ -106,6 +106,34 @@ class Nodes:
         listed: list[Any] = numbers.tolist()
         return listed if max(listed, default=0) < len(self.numbering.base) else self.numbering.texts(listed)
 
+    def order_keys(self, numbers: np.ndarray) -> np.ndarray:
+        """Integers that sort as the ids of the given numbers do."""
+        import numpy as np
+
+        size = len(self.numbering.base)
+        if self.size == size or len(numbers) == 0 or int(numbers.max()) < size:
+            return numbers
+        keys = numbers.astype(np.int64) << self._arrived_bits
+        late = numbers >= size
+        keys[late] = self._arrived_keys[numbers[late] - size]
+        return keys
+
+    @cached_property
+    def _arrived_bits(self) -> int:
+        return max(self.size - len(self.numbering.base), 1).bit_length()
+
+    @cached_property
+    def _arrived_keys(self) -> np.ndarray:
+        """Where the ids that arrived after the sorted ones belong among them."""
+        import numpy as np
+
+        arrived = self.numbering.arrived(self.size)
+        order = sorted(range(len(arrived)), key=lambda place: arrived[place].encode())
+        below = np.asarray(self.numbering.base.lower_bounds([arrived[place] for place in order]), np.int64)
+        keys = np.empty(len(arrived), np.int64)
+        keys[order] = (below << self._arrived_bits) - len(arrived) + np.arange(len(arrived))
+        return keys
+
     @cached_property
     def living(self) -> np.ndarray:
         """The live numbers, in the order of their ids."""

@@ -33,6 +33,7 @@ whole there."""
 WHOLE_SHARE = 4
 """An array is read whole once the blocks requested of it exceed `FEW_BLOCKS` and one in this many of its own. The first query of
 a process wants only a few values of each array."""
+SLICES_PER_BLOCK = 32
 FEW_BLOCKS = 32
 CHUNK_BYTES = 8 * 1024 * 1024
 SMALL_BYTES = BLOCK_BYTES // 4
@@ -63,6 +64,9 @@ class Arrays(Protocol):
     def slices(self, name: str, firsts: Sequence[int], lasts: Sequence[int]) -> list[np.ndarray]:
         """The slices [first, last) of one array."""
 
+    def check(self) -> None:
+        """Read and check everything, from the store."""
+
 
 @dataclass(frozen=True)
 class HeldArrays:
@@ -83,6 +87,9 @@ class HeldArrays:
     def slices(self, name: str, firsts: Sequence[int], lasts: Sequence[int]) -> list[np.ndarray]:
         array = self.arrays[name]
         return [array[first:last] for first, last in zip(firsts, lasts, strict=True)]
+
+    def check(self) -> None:
+        """Nothing is stored."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +232,8 @@ class Segment:
             spans = list(zip(firsts, lasts, strict=True))
             wanted = {block for first, last in spans for block in range(first // values, -(-last // values))}
             # An array that is requested repeatedly is read whole: see `WHOLE_SHARE`.
-            self._uses[name] = self._uses.get(name, 0) + len(wanted)
+            # Cutting many slices out of blocks takes longer than reading a block.
+            self._uses[name] = self._uses.get(name, 0) + len(wanted) + len(spans) // SLICES_PER_BLOCK
             is_often = self._uses[name] > FEW_BLOCKS and self._uses[name] * WHOLE_SHARE * BLOCK_BYTES > place.length
             if place.length <= self._small_bytes or is_often:
                 held = self.whole(name)
@@ -394,7 +402,8 @@ def _chunks(parts: Sequence[memoryview]) -> Iterator[bytes]:
 
 
 def segment_name(header: Header) -> str:
-    """Named by what it covers: the same rows in the same numbers have the same name."""
+    """Named by what it covers: the same rows in the same numbers have the same name. A segment in several files has their numbers
+    before the extension: `1200-0123456789abcdef.0of3.adj` has the edges of its first fragments, and is a segment of these."""
     identity = [header.kind, *([c.files, c.deletions, c.rows] for c in header.covers), header.numbered_by]
     digest = hashlib.sha256(json.dumps(identity, separators=(",", ":")).encode()).hexdigest()
     return f"{header.count}-{digest[:16]}.adj"

@@ -1,0 +1,145 @@
+"""Rows of matches as columns of numbers, one for each variable, and joins of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from omnigraph.tables.ascending import is_member, stable_order
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class Bindings:
+    """`columns` have `rows` numbers each. `is_set`: one column, ascending, each number once."""
+
+    rows: int
+    columns: dict[str, np.ndarray]
+    is_set: bool = False
+    memo: dict[tuple[str, str], pa.Array] = field(default_factory=dict, compare=False, repr=False)
+    """Values that were read already."""
+    costs: dict[tuple[int, bool], int] = field(default_factory=dict, compare=False, repr=False)
+    """What following an expansion would cost, by its position in the pattern and whether it is followed forwards."""
+
+    def take(self, places: np.ndarray) -> Bindings:
+        """The rows at these positions, or those that a mask keeps."""
+        columns = {name: numbers[places] for name, numbers in self.columns.items()}
+        rows = int(places.sum()) if places.dtype == bool else len(places)
+        return Bindings(rows, columns, self.is_set and places.dtype == bool)
+
+    def adding(self, **columns: np.ndarray) -> Bindings:
+        return Bindings(self.rows, {**self.columns, **columns})
+
+    def only(self, names: Sequence[str]) -> Bindings:
+        return Bindings(self.rows, {name: self.columns[name] for name in names})
+
+
+NO_COLUMNS = Bindings(1, {})
+"""One row without variables: the match of an empty pattern."""
+
+
+def cross(left: Bindings, right: Bindings) -> Bindings:
+    """Every row of one with every row of the other."""
+    import numpy as np
+
+    if not left.columns and left.rows == 1:
+        return right
+    first = np.repeat(np.arange(left.rows), right.rows)
+    second = np.tile(np.arange(right.rows), left.rows)
+    return left.take(first).adding(**right.take(second).columns)
+
+
+def keys_of(parts: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray]:
+    """Rows of several columns as one integer each, in which equal rows are equal. Each part has the same columns."""
+    import numpy as np
+
+    width = len(parts[0])
+    if width == 1:
+        return [columns[0] for columns in parts]
+    keys = [columns[0].astype(np.int64) for columns in parts]
+    for place in range(1, width):
+        following = [columns[place] for columns in parts]
+        size = 1 + max((int(column.max(initial=-1)) for column in following), default=0) + 1
+        highest = max((int(key.max(initial=0)) for key in keys), default=0)
+        if (highest + 2) * size >= 2**62:
+            keys = dense_codes(keys)
+        keys = [key * size + (column + 1) for key, column in zip(keys, following, strict=True)]
+    return keys
+
+
+def dense_codes(keys: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The same keys as small integers, in the same order."""
+    import numpy as np
+
+    _, codes = np.unique(np.concatenate(keys), return_inverse=True)
+    return np.split(codes.astype(np.int64), np.cumsum([len(key) for key in keys])[:-1])
+
+
+def are_members(values: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """Which values are among the ascending members; both are numbers, or -1 among the values."""
+    import numpy as np
+
+    size = int(members[-1]) + 1 if len(members) else 0
+    if len(values) * 8 < size:
+        return is_member(values, members)
+    mark = np.zeros(max(size, int(values.max(initial=-1)) + 1) + 1, bool)  # The last is for -1.
+    mark[members] = True
+    kept: np.ndarray = mark[values]
+    return kept
+
+
+class Matches:
+    """The rows of `right` that have the key of each row of `left`."""
+
+    def __init__(self, left: np.ndarray, right: np.ndarray) -> None:
+        import numpy as np
+
+        low, high = int(right.min(initial=0)), int(right.max(initial=0))
+        if low >= 0 and high < 4 * (len(left) + len(right)) + 1024:
+            self.order = stable_order(right)
+            starts = np.concatenate([[0], np.cumsum(np.bincount(right, minlength=high + 1)), [len(right)]])
+            inside = np.where((left >= 0) & (left <= high), left, high + 1)
+            self.first = starts[inside]
+            self.counts = np.where(inside <= high, starts[np.minimum(inside + 1, high + 1)] - self.first, 0)
+        else:
+            self.order = np.argsort(right, kind="stable")
+            ordered = right[self.order]
+            self.first = np.searchsorted(ordered, left, "left")
+            self.counts = np.searchsorted(ordered, left, "right") - self.first
+        self.total = int(self.counts.sum())
+
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """(position in `left`, position in `right`) of every pair of equal keys."""
+        import numpy as np
+
+        owners = np.repeat(np.arange(len(self.counts)), self.counts)
+        within = np.arange(self.total) - np.repeat(np.cumsum(self.counts) - self.counts - self.first, self.counts)
+        return owners, self.order[within]
+
+
+def first_of_each(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(a number for each key from 0 on, equal for equal keys; the position of a key for each number)."""
+    import numpy as np
+
+    if len(keys) == 0:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    low, high = int(keys.min()), int(keys.max())
+    if high - low <= 4 * len(keys) + 1024:
+        places = keys - low
+        at = np.full(high - low + 1, -1, np.int64)
+        at[places[::-1]] = np.arange(len(keys) - 1, -1, -1)
+        used = np.flatnonzero(at >= 0)
+        numbers = np.zeros(len(at), np.int64)
+        numbers[used] = np.arange(len(used))
+        return numbers[places], at[used]
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    begins = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
+    numbers = np.empty(len(keys), np.int64)
+    numbers[order] = np.cumsum(begins) - 1
+    return numbers, order[begins]

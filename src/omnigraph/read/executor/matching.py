@@ -1,0 +1,533 @@
+"""The rows of a pattern. Each part of it that is bound is a table of numbers; the expansion that follows the fewest edges is taken
+next, until one table is left. Degrees are exact, so nothing is guessed but the size of walks of several hops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from omnigraph.errors import ResourceExhausted
+from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.predicates import Predicate, conjuncts
+from omnigraph.expressions.usage import blocks, variables
+from omnigraph.language.query.plan import Binding, CountOf, Exists, Expansion, Expression, Pattern, Unnest
+from omnigraph.read.executor.bindings import (
+    NO_COLUMNS,
+    Bindings,
+    Matches,
+    are_members,
+    cross,
+    first_of_each,
+    keys_of,
+)
+from omnigraph.read.executor.paths import PathSource, path_pairs, paths_from
+from omnigraph.read.executor.sources import ColumnSource, EdgeSource, NodeSource, NotCovered, ValueSource
+from omnigraph.read.executor.values import Evaluator
+from omnigraph.read.executor.walks import WAYS, HopWalk
+from omnigraph.read.inputs.adjacency import Compact
+from omnigraph.read.strategies.strategy import InputChoice, Path, hop_name
+from omnigraph.tables.ascending import distinct
+from omnigraph.values.canonical import canonical_text
+from omnigraph.values.types import PropertyType, Scalar
+from omnigraph.views import View
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+FEW_IDS = 64
+MAX_SCANNED = 65_536
+"""A condition on a column of a longer table is not evaluated before its rows are reached from elsewhere."""
+BYTES_PER_NUMBER = 8
+BYTES_PER_ROW = 64
+"""For deciding how many rows fit: a few columns of numbers, and what is made of them on the way."""
+EQUAL_SHARE, OTHER_SHARE = 0.01, 0.3
+"""How much of a table a condition is expected to keep."""
+
+
+@dataclass(frozen=True)
+class PendingCondition:
+    expression: Expression
+    variables: frozenset[str]
+    has_blocks: bool
+
+
+@dataclass(frozen=True)
+class Move:
+    """An expansion that may come next, from the part that has its near end."""
+
+    hop: Expansion
+    is_forward: bool
+    cost: int
+
+    @property
+    def near(self) -> str:
+        return self.hop.source if self.is_forward else self.hop.target
+
+    @property
+    def far(self) -> str:
+        return self.hop.target if self.is_forward else self.hop.source
+
+
+class PatternMatcher:
+    """The matches of one read. `most`: more rows than this raise NotCovered."""
+
+    def __init__(self, view: View, arguments: Arguments) -> None:
+        self.view, self.arguments = view, arguments
+        self.compact = Compact(view, arguments.deadline)
+        self.sources: dict[str, ColumnSource] = {}
+        self.values = Evaluator(self.sources, arguments, self._block)
+        self.choices: list[InputChoice] = []
+        self.most = arguments.memory.array_bytes // BYTES_PER_ROW
+        self.taken = 0
+
+    def note(self, what: str, path: Path, rows: int, how: str = "", expected: int | None = None) -> None:
+        self.choices.append(InputChoice(what, path, rows, how, expected))
+
+    def _reserve(self, rows: int, columns: int) -> None:
+        """Account for rows before they are made."""
+        self.arguments.deadline.check()
+        size = rows * (columns + 2) * BYTES_PER_NUMBER
+        if rows > self.most:
+            raise NotCovered
+        try:
+            self.arguments.memory.take(size)
+        except ResourceExhausted as error:
+            raise NotCovered from error
+        self.taken += size
+
+    def release(self) -> None:
+        self.arguments.memory.give_back(self.taken)
+        self.taken = 0
+
+    def match(self, pattern: Pattern, parts: Sequence[Bindings] = ()) -> Bindings:
+        """The rows of a pattern. `parts` bind its outer variables."""
+        for binding in pattern.bindings:
+            self.sources[binding.variable] = NodeSource(self.compact, binding.types)
+        rows = _Joining(self, pattern, parts).run()
+        for unnest in pattern.unnests:
+            rows = self._unnest(rows, unnest)
+        for optional in pattern.optionals:
+            rows = self._optional(rows, optional)
+        bound = _bound_before(pattern)
+        late = [c for c in map(_condition, conjuncts(pattern.filters)) if not c.variables <= bound]
+        return self.filter(rows, late)
+
+    def filter(self, rows: Bindings, conditions: Sequence[PendingCondition]) -> Bindings:
+        for condition in sorted(conditions, key=lambda c: c.has_blocks):
+            if rows.rows == 0:
+                break
+            kept = self.values.holds(condition.expression, rows)
+            if condition.has_blocks:
+                self.note(
+                    " ".join(sorted(f"${name}" for name in condition.variables)), "arrays", int(kept.sum()), "block"
+                )
+            if not kept.all():
+                rows = rows.take(kept)
+        return rows
+
+    # ------------------------------------------------------------ blocks
+
+    def _block(self, rows: Bindings, expression: Expression) -> pa.Array:
+        """Whether a block has matches for each row, or how many."""
+        import numpy as np
+        import pyarrow as pa
+
+        if not isinstance(expression, Exists | CountOf):
+            raise NotCovered
+        pattern, saved = expression.block, dict(self.sources)
+        inner = self.match(pattern, self._outer(rows, pattern))
+        self.sources.clear()
+        self.sources.update(saved)
+        names = list(pattern.outer)
+        if not names:
+            counts = np.full(rows.rows, inner.rows)
+        else:
+            wanted, keys = keys_of([[part.columns[name] for name in names] for part in (rows, inner)])
+            keys = np.sort(keys)
+            counts = np.searchsorted(keys, wanted, "right") - np.searchsorted(keys, wanted, "left")
+        return pa.array(counts > 0 if isinstance(expression, Exists) else counts.astype(np.int64))
+
+    def _outer(self, rows: Bindings, pattern: Pattern) -> list[Bindings]:
+        """What a block knows of its outer variables: the numbers of each, if the block's expansions connect them; else the
+        combinations that occur."""
+        import numpy as np
+
+        names = list(pattern.outer)
+        if len(names) == 1 or _are_connected(pattern, names):
+            sets = [distinct(rows.columns[name]) for name in names]
+            return [
+                Bindings(len(s), {name: s}, is_set=True)
+                for name, s in zip(names, (s[np.searchsorted(s, 0) :] for s in sets), strict=True)
+            ]
+        if not names:
+            return []
+        known = rows.only(names)
+        present = np.logical_and.reduce([numbers >= 0 for numbers in known.columns.values()])
+        known = known.take(present)
+        _, first = first_of_each(keys_of([[known.columns[name] for name in names]])[0])
+        return [known.take(first)]
+
+    def _optional(self, rows: Bindings, pattern: Pattern) -> Bindings:
+        """Every row with its matches in the block, or once with nothing."""
+        import numpy as np
+
+        inner = self.match(pattern, self._outer(rows, pattern))
+        names = list(pattern.outer)
+        if names:
+            matches = Matches(*keys_of([[part.columns[name] for name in names] for part in (rows, inner)]))
+            self._reserve(rows.rows + matches.total, len(rows.columns) + len(inner.columns))
+            left, right = matches.pairs()
+        else:
+            self._reserve(rows.rows * (inner.rows + 1), len(rows.columns) + len(inner.columns))
+            left, right = np.repeat(np.arange(rows.rows), inner.rows), np.tile(np.arange(inner.rows), rows.rows)
+        alone = np.ones(rows.rows, bool)
+        alone[left] = False
+        missing = np.flatnonzero(alone)
+        nothing = np.full(len(missing), -1)
+        matched = inner.take(right)
+        self.note(f"optional {' '.join(f'${name}' for name in names)}", "arrays", len(left), f"{len(missing)} without")
+        return rows.take(np.concatenate([left, missing])).adding(
+            **{
+                name: np.concatenate([numbers, nothing])
+                for name, numbers in matched.columns.items()
+                if name not in rows.columns
+            }
+        )
+
+    def _unnest(self, rows: Bindings, unnest: Unnest) -> Bindings:
+        import numpy as np
+        import pyarrow.compute as pc
+
+        lists = self.values.evaluate(unnest.items, rows)
+        parents, items = np.asarray(pc.list_parent_indices(lists)), pc.list_flatten(lists)
+        self._reserve(len(items), len(rows.columns) + 1)
+        self.sources[unnest.variable] = ValueSource(items)
+        self.note(f"unnest ${unnest.variable}", "arrays", len(items))
+        return rows.take(parents).adding(**{unnest.variable: np.arange(len(items))})
+
+
+def _condition(expression: Expression) -> PendingCondition:
+    return PendingCondition(expression, frozenset(variables(expression)), bool(blocks(expression)))
+
+
+def _bound_before(pattern: Pattern) -> set[str]:
+    """What is bound before unnests and optional blocks."""
+    bound = {binding.variable for binding in pattern.bindings} | set(pattern.outer)
+    for hop in pattern.expansions:
+        bound |= {hop.edge_variable} if hop.edge_variable is not None else set()
+        bound |= {hop.path.variable} if hop.path is not None else set()
+    return bound
+
+
+def _are_connected(pattern: Pattern, names: Sequence[str]) -> bool:
+    if not names:
+        return False
+    reached = {names[0]}
+    for _ in pattern.expansions:
+        for hop in pattern.expansions:
+            if {hop.source, hop.target} & reached:
+                reached |= {hop.source, hop.target}
+    return reached.issuperset(names)
+
+
+class _Joining:
+    """The bindings, expansions and conditions of one pattern."""
+
+    def __init__(self, matcher: PatternMatcher, pattern: Pattern, parts: Sequence[Bindings]) -> None:
+        self.matcher, self.pattern = matcher, pattern
+        self.compact, self.view, self.arguments = matcher.compact, matcher.view, matcher.arguments
+        self.parts = list(parts)
+        self.pending = list(pattern.expansions)
+        bound = _bound_before(pattern)
+        every = map(_condition, conjuncts(pattern.filters))
+        self.conditions = [condition for condition in every if condition.variables <= bound]
+        self.unbound = {binding.variable: binding for binding in pattern.bindings}
+
+    def run(self) -> Bindings:
+        fixed = [condition for condition in self.conditions if not condition.variables]
+        self.conditions = [condition for condition in self.conditions if condition.variables]
+        is_possible = self.matcher.filter(NO_COLUMNS, fixed).rows == 1
+        self.parts = [self._filtered(part) for part in self.parts]
+        for binding in list(self.unbound.values()):
+            if self._is_selective(binding):
+                self._seed(binding)
+        while self.pending or self.unbound:
+            move = self._next()
+            if move is None:
+                self._seed(self._start())
+            else:
+                self._follow(move)
+        rows = NO_COLUMNS
+        for part in self.parts:
+            self.matcher._reserve(rows.rows * part.rows, len(rows.columns) + len(part.columns))
+            rows = self._filtered(cross(rows, part))
+        return rows if is_possible else rows.take(_none())
+
+    # ------------------------------------------------------------ conditions
+
+    def _filtered(self, part: Bindings) -> Bindings:
+        """The part's rows for which the conditions hold that can be evaluated by now."""
+        ready = [condition for condition in self.conditions if condition.variables <= part.columns.keys()]
+        if not ready:
+            return part
+        self.conditions = [condition for condition in self.conditions if condition not in ready]
+        return self.matcher.filter(part, ready)
+
+    # ------------------------------------------------------------ seeds
+
+    def _own(self, variable: str) -> list[PendingCondition]:
+        return [c for c in self.conditions if c.variables == {variable} and not c.has_blocks]
+
+    def _named(self, binding: Binding) -> tuple[str, PropertyType, tuple[object, ...]] | None:
+        """The id or key that conditions fix, with its values."""
+        if len(binding.types) > 1:
+            return None
+        own = tuple(condition.expression for condition in self._own(binding.variable))
+        fixed = Predicate(own, self.arguments).fixed if own else {}
+        entity = self.view.catalog.nodes[binding.types[0]]
+        if "id" in fixed:
+            return "id", PropertyType(Scalar.STRING), fixed["id"]
+        if len(entity.key) == 1 and entity.key[0] in fixed:
+            return entity.key[0], entity.properties[entity.key[0]].type, fixed[entity.key[0]]
+        return None
+
+    def _is_selective(self, binding: Binding) -> bool:
+        if self._named(binding) is not None:
+            return True
+        own = tuple(condition.expression for condition in self._own(binding.variable))
+        rows = sum(self.view.rows(f"node:{name}") for name in binding.types)
+        return rows <= MAX_SCANNED and bool(Predicate(own, self.arguments).fixed)
+
+    def _start(self) -> Binding:
+        """Where to begin if nothing is bound that leads further: at the variable that is expected to have the fewest nodes."""
+
+        def expected(binding: Binding) -> float:
+            own = tuple(condition.expression for condition in self._own(binding.variable))
+            rows = sum(self.view.rows(f"node:{name}") for name in binding.types)
+            fixed = len(Predicate(own, self.arguments).fixed)
+            return rows * EQUAL_SHARE**fixed * OTHER_SHARE ** (len(own) - fixed)
+
+        touched = {end for hop in self.pending for end in (hop.source, hop.target)}
+        choices = [binding for binding in self.unbound.values() if binding.variable in touched or not self.pending]
+        return min(choices, key=expected)
+
+    def _seed(self, binding: Binding) -> None:
+        variable, named = binding.variable, self._named(binding)
+        source = self.matcher.sources[variable]
+        assert isinstance(source, NodeSource)
+        del self.unbound[variable]
+        if named is not None:
+            column, type_, values = named
+            numbers = self._numbers(binding.types[0], [canonical_text(value, type_) for value in values])
+            own = tuple(condition.expression for condition in self._own(variable))
+            rest = Predicate(own, self.arguments).apart_from(column).conditions
+            self.conditions = [c for c in self.conditions if c.expression not in own or c.expression in rest]
+            self.matcher.note(f"${variable}", "lookup", len(numbers), f"{len(values)} ids", len(values))
+        else:
+            numbers = source.living
+            self.matcher._reserve(len(numbers), 1)
+        part = self._filtered(Bindings(len(numbers), {variable: numbers}, is_set=True))
+        if named is None:
+            self.matcher.note(f"${variable}", "scan", part.rows, "", len(numbers))
+        self.parts.append(part)
+
+    def _numbers(self, type_name: str, ids: list[str]) -> np.ndarray:
+        """The numbers of ids, ascending."""
+        import numpy as np
+        import pyarrow as pa
+
+        nodes = self.compact.nodes(type_name)
+        if len(ids) <= FEW_IDS:
+            return np.unique(nodes.find(ids))
+        numbers = np.unique(nodes.numbers(pa.array(ids, pa.utf8())))
+        return numbers[np.searchsorted(numbers, 0) :]
+
+    # ------------------------------------------------------------ expansions
+
+    def _part(self, variable: str) -> Bindings | None:
+        return next((part for part in self.parts if variable in part.columns), None)
+
+    def _walk(self, hop: Expansion, is_forward: bool) -> HopWalk:
+        return HopWalk(self.compact, hop, is_forward, self.arguments)
+
+    def _next(self) -> Move | None:
+        """The expansion that follows the fewest edges."""
+        moves: list[Move] = []
+        for hop in self.pending:
+            ends = [self._part(hop.source), self._part(hop.target)]
+            possible = [self._move(hop, place == 0, part) for place, part in enumerate(ends) if part is not None]
+            if possible and ends[0] is ends[1]:
+                return min(possible, key=lambda move: move.cost)
+            moves += possible
+        return min(moves, key=lambda move: move.cost, default=None)
+
+    def _move(self, hop: Expansion, is_forward: bool, part: Bindings) -> Move:
+        key = (self.pattern.expansions.index(hop), is_forward)
+        if key not in part.costs:
+            near = hop.source if is_forward else hop.target
+            _, numbers = self._local(part, near, hop, is_forward)
+            cost = self._walk(hop, is_forward).cost(numbers)
+            part.costs[key] = cost if hop.path is None else cost * 4
+        return Move(hop, is_forward, part.costs[key])
+
+    def _end_type(self, hop: Expansion, is_source: bool) -> str:
+        edge = self.view.catalog.edges[hop.edge]
+        ends = (edge.target, edge.source) if hop.direction == "in" else (edge.source, edge.target)
+        return ends[0] if is_source else ends[1]
+
+    def _local(
+        self, part: Bindings, variable: str, hop: Expansion, is_source: bool
+    ) -> tuple[np.ndarray | None, np.ndarray]:
+        """(rows whose node has the edge's type, None for all; their numbers within that type)."""
+        import numpy as np
+
+        numbers, source = part.columns[variable], self.matcher.sources[variable]
+        if not isinstance(source, NodeSource):
+            raise NotCovered
+        if source.is_single:
+            return None, numbers
+        type_name = self._end_type(hop, is_source)
+        offset = source.offset(type_name)
+        if offset is None:
+            return np.zeros(0, np.int64), numbers[:0]
+        rows = np.flatnonzero(source.kinds(numbers) == source.types.index(type_name))
+        return rows, (numbers[rows] - offset).astype(np.int32)
+
+    def _follow(self, move: Move) -> None:
+        hop, part = move.hop, self._part(move.near)
+        assert part is not None, "a move begins at what is bound"
+        self.pending.remove(hop)
+        if hop.path is not None:
+            self._follow_path(hop)
+            return
+        other = self._part(move.far)
+        rows, numbers = self._local(part, move.near, hop, move.is_forward)
+        self.matcher._reserve(0, 0)
+        new: dict[str, np.ndarray] = {}
+        if hop.edge_variable is not None:
+            owners, reached, new[hop.edge_variable] = self._edges(hop, move.is_forward, numbers)
+        else:
+            owners, reached = self._walk(hop, move.is_forward).pairs(numbers, self.matcher.most)
+        if rows is not None:
+            owners = rows[owners]
+        self.matcher.note(hop_name(hop), "csr", len(owners), "", move.cost)
+        reached = self._global(move.far, hop, not move.is_forward, reached)
+        if other is part:
+            kept = part.columns[move.far][owners] == reached
+            owners, new = owners[kept], {name: column[kept] for name, column in new.items()}
+            joined = part.take(owners).adding(**new)
+        else:
+            self.matcher._reserve(len(owners), len(part.columns) + len(new) + 1)
+            joined = part.take(owners).adding(**{move.far: reached}, **new)
+        self.unbound.pop(move.far, None)
+        self.parts = [p for p in self.parts if p is not part and p is not other]
+        if other is not None and other is not part:
+            joined = self._joined(joined, other, move.far)
+        self.parts.append(self._filtered(joined))
+
+    def _joined(self, left: Bindings, right: Bindings, on: str) -> Bindings:
+        if right.is_set:
+            return left.take(are_members(left.columns[on], right.columns[on]))
+        matches = Matches(left.columns[on], right.columns[on])
+        self.matcher._reserve(matches.total, len(left.columns) + len(right.columns))
+        first, second = matches.pairs()
+        more = right.take(second).columns
+        return left.take(first).adding(**{name: column for name, column in more.items() if name != on})
+
+    def _global(self, variable: str, hop: Expansion, is_source: bool, numbers: np.ndarray) -> np.ndarray:
+        """Numbers within the edge's type as numbers of the variable."""
+        source = self.matcher.sources[variable]
+        if not isinstance(source, NodeSource):
+            raise NotCovered
+        if source.is_single:
+            return numbers
+        offset = source.offset(self._end_type(hop, is_source))
+        if offset is None:
+            raise NotCovered
+        return numbers + offset
+
+    def _edges(
+        self, hop: Expansion, is_forward: bool, numbers: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(position in `numbers`, neighbour, edge) of every edge; a self-loop that is followed in both directions is one edge."""
+        import numpy as np
+
+        source = self._edge_source(hop)
+        assert hop.edge_variable is not None
+        self.matcher.sources[hop.edge_variable] = source
+        if source.edges is None:
+            nothing = np.zeros(0, np.int64)
+            return nothing, nothing, nothing
+        walk = self._walk(hop, is_forward)
+        ways = WAYS[walk.direction]
+        if sum(int(source.edges.counts(way, numbers).sum()) for way in ways) > self.matcher.most:
+            raise NotCovered
+        parts = [source.edges.expand(way, numbers) for way in ways]
+        if len(parts) == 1:
+            return parts[0]
+        owners, targets, edges = parts[1]
+        others = numbers[owners] != targets
+        parts[1] = (owners[others], targets[others], edges[others])
+        owners, targets, edges = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        return owners, targets, edges
+
+    def _edge_source(self, hop: Expansion) -> EdgeSource:
+        has_table = self.view.table(f"edge:{hop.edge}") is not None
+        edges = self.compact.numbered_edges(hop.edge) if has_table else None
+        if has_table and edges is None:
+            raise NotCovered
+        return EdgeSource(self.compact, hop.edge, edges)
+
+    # ------------------------------------------------------------ paths
+
+    def _follow_path(self, hop: Expansion) -> None:
+        import numpy as np
+
+        assert hop.path is not None
+        nodes = NodeSource(self.compact, (self._end_type(hop, True),))
+        ends = [self.matcher.sources[name] for name in (hop.source, hop.target)]
+        if hop.path.weight is not None or not all(isinstance(end, NodeSource) and end.is_single for end in ends):
+            raise NotCovered
+        forward, backward = self._walk(hop, True), self._walk(hop, False)
+        source, target = self._part(hop.source), self._part(hop.target)
+        if source is not None and target is not None:
+            rows = source if source is target else cross(source, target)
+            if source is not target:
+                self.matcher._reserve(source.rows * target.rows, len(rows.columns))
+            near, far = rows.columns[hop.source], rows.columns[hop.target]
+            numbers, first = first_of_each(near.astype(np.int64) * forward.neighbours.width + far)
+            starts, stops = near[first], far[first]
+            lengths = path_pairs(forward, backward, starts, stops)
+            kept = lengths[numbers] >= 0
+            rows = rows.adding(**{hop.path.variable: numbers}).take(kept)
+        else:
+            is_forward = source is not None
+            part, bound, free = (source, hop.source, hop.target) if is_forward else (target, hop.target, hop.source)
+            assert part is not None
+            numbers, first = first_of_each(part.columns[bound])
+            begun = part.columns[bound][first]
+            owners, reached, lengths = paths_from(forward if is_forward else backward, begun)
+            starts, stops = (begun[owners], reached) if is_forward else (reached, begun[owners])
+            known = Bindings(
+                len(owners), {bound: begun[owners], free: reached, hop.path.variable: np.arange(len(owners))}
+            )
+            matches = Matches(part.columns[bound], known.columns[bound])
+            self.matcher._reserve(matches.total, len(part.columns) + 2)
+            left, right = matches.pairs()
+            new = known.take(right).columns
+            rows = part.take(left).adding(**{free: new[free], hop.path.variable: new[hop.path.variable]})
+            self.unbound.pop(free, None)
+        self.matcher.sources[hop.path.variable] = PathSource(
+            forward, backward, nodes, self._edge_source(hop), starts, stops, lengths
+        )
+        self.matcher.note(hop_name(hop), "csr", rows.rows)
+        self.parts = [part for part in self.parts if part is not source and part is not target]
+        self.parts.append(self._filtered(rows))
+
+
+def _none() -> np.ndarray:
+    import numpy as np
+
+    return np.zeros(0, np.int64)

@@ -1,0 +1,141 @@
+"""Reads on arrays of node numbers: the executor, tried twice.
+
+Before anything is looked up, it takes reads that begin at a few nodes, if the numbers they need are at hand. Counts over trees
+that would follow many edges are left to `factored`, which makes no rows of them. At last it takes whatever it covers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from omnigraph.errors import ArithmeticOverflow
+from omnigraph.expressions.interpreter import NotInterpreted
+from omnigraph.expressions.predicates import conjuncts, stated_column
+from omnigraph.expressions.usage import all_patterns, variables
+from omnigraph.language.query.plan import Pattern, ReadPlan
+from omnigraph.read.executor.matching import MAX_SCANNED, PatternMatcher
+from omnigraph.read.executor.output import ResultTable
+from omnigraph.read.executor.sources import NotCovered
+from omnigraph.read.executor.values import is_covered
+from omnigraph.read.inputs import sources as inputs
+from omnigraph.read.inputs.adjacency import Compact
+from omnigraph.read.strategies.strategy import Answer, Read, Strategy
+from omnigraph.remembered import Remembered
+
+MAX_COUNTED = 16_384
+"""Counts over trees that follow more edges than this at once are left to `factored`."""
+
+
+@dataclass(frozen=True)
+class ArraysForm:
+    """What is known of a plan that the executor covers."""
+
+    plan: ReadPlan
+    node_types: frozenset[str]
+    edge_types: frozenset[str]
+    stated: tuple[tuple[tuple[str, ...], str], ...]
+    """The types and the column of each variable that has a column of known value."""
+    is_counted: bool
+    """Whether `factored` may count its matches."""
+
+
+_forms: Remembered[tuple[ReadPlan, ArraysForm | None]] = Remembered(512)
+
+
+def arrays_form(plan: ReadPlan) -> ArraysForm | None:
+    """The form of a plan. Plans come back as the same object: the language caches them by text and schema."""
+    return _forms.get(id(plan), lambda: (plan, _form(plan)))[1]
+
+
+def _form(plan: ReadPlan) -> ArraysForm | None:
+    returned = (*(p.expression for p in plan.projections), *plan.having, *(key.expression for key in plan.order))
+    patterns = list(all_patterns(plan.pattern, returned))
+    if not all(map(is_covered, returned)) or not all(map(_is_covered, patterns)):
+        return None
+    types = {binding.variable: binding.types for binding in plan.pattern.bindings}
+    stated = [(condition, stated_column(condition)) for condition in conjuncts(plan.pattern.filters)]
+    return ArraysForm(
+        plan,
+        frozenset(name for pattern in patterns for binding in pattern.bindings for name in binding.types),
+        frozenset(hop.edge for pattern in patterns for hop in pattern.expansions),
+        tuple(
+            (types[column[0].variable], column[0].column)
+            for condition, column in stated
+            if column is not None and variables(condition) == {column[0].variable} and column[0].variable in types
+        ),
+        plan.grouped and _is_counted(plan),
+    )
+
+
+def _is_counted(plan: ReadPlan) -> bool:
+    from omnigraph.read.strategies.factored import factored_form
+
+    return factored_form(plan) is not None
+
+
+def _is_covered(pattern: Pattern) -> bool:
+    if pattern.start_rows is not None:
+        return False
+    if any(
+        hop.walk is not None or (hop.path is not None and hop.path.weight is not None) for hop in pattern.expansions
+    ):
+        return False
+    return all(map(is_covered, pattern.filters)) and all(is_covered(unnest.items) for unnest in pattern.unnests)
+
+
+def _seeded(read: Read) -> Answer | None:
+    form = arrays_form(read.plan)
+    if form is None or not _begins_at_few(read, form) or not _is_at_hand(read, form):
+        return None
+    return _answer(read, MAX_COUNTED if form.is_counted else None)
+
+
+def _begins_at_few(read: Read, form: ArraysForm) -> bool:
+    """Whether a condition names nodes by id or key, or states a column of a short table."""
+    for types, column in form.stated:
+        keys = {read.view.catalog.nodes[name].key for name in types}
+        if len(types) == 1 and (column == "id" or keys == {(column,)}):
+            return True
+        if sum(read.view.rows(f"node:{name}") for name in types) <= MAX_SCANNED:
+            return True
+    return False
+
+
+def _is_at_hand(read: Read, form: ArraysForm) -> bool:
+    """Whether nodes and edges have numbers that are held or stored."""
+    compact = Compact(read.view, read.arguments.deadline)
+    return all(compact.nodes_at_hand(name) is not None for name in form.node_types) and all(
+        compact.has_edges_at_hand(name) for name in form.edge_types
+    )
+
+
+def _answer(read: Read, most: int | None = None) -> Answer | None:
+    matcher = PatternMatcher(read.view, read.arguments)
+    matcher.most = matcher.most if most is None else min(most, matcher.most)
+    try:
+        table = ResultTable(matcher, read.plan).table(matcher.match(read.plan.pattern))
+    except (NotCovered, NotInterpreted, ArithmeticOverflow):
+        # An overflow may be in rows that other conditions exclude: the engine decides.
+        return None
+    finally:
+        matcher.release()
+    return Answer(tuple(matcher.choices), None, table=table)
+
+
+def _any(read: Read) -> Answer | None:
+    form = arrays_form(read.plan)
+    return None if form is None or not _is_worth(read, form) else _answer(read)
+
+
+def _is_worth(read: Read, form: ArraysForm) -> bool:
+    """Whether its numbers fit in the cache; without an expansion, also whether they are at hand, and the table is not so long that
+    a scan is streamed."""
+    view, compact = read.view, Compact(read.view, read.arguments.deadline)
+    rows = {name: view.rows(f"node:{name}") for name in form.node_types}
+    if form.edge_types:
+        return compact.fits(sum(rows.values()), sum(view.rows(f"edge:{name}") for name in form.edge_types))
+    return max(rows.values(), default=0) <= inputs.STREAMED_ROWS and _is_at_hand(read, form)
+
+
+SEEDED = Strategy("seeded", frozenset({"auto"}), _seeded)
+ARRAYS = Strategy("arrays", frozenset({"auto", "csr"}), _any)

@@ -1,0 +1,190 @@
+"""The executor on arrays of node numbers: what it covers, how it follows commits, and what it refuses."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import random
+from collections import deque
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from read.graphs import commit, new_graph
+
+from omnigraph.deadlines import Deadline
+from omnigraph.errors import QueryTimeout
+from omnigraph.expressions.arguments import Arguments
+from omnigraph.language.parameters import bind_parameters
+from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.plan import ReadPlan
+from omnigraph.read import run_read
+from omnigraph.read.executor import sources
+from omnigraph.read.strategies.arrays import ARRAYS, SEEDED
+from omnigraph.read.strategies.strategy import Answer, Read, Strategy
+from omnigraph.runtime import WorkingMemory
+from omnigraph.views import Repository, View
+
+SCHEMA = """
+interface Named { name: String }
+node Person implements Named { @key(name)  rank: I32?  born: Date?  tags: [String]?  note: String? }
+node City implements Named { @key(name) }
+edge Knows: Person -> Person { since: I32? }
+edge LivesIn: Person -> City
+"""
+NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+PEOPLE = 40
+
+
+def records() -> list[dict[str, Any]]:
+    draw = random.Random(5)
+    people = [
+        {
+            "type": "Person",
+            "data": {"name": f"p{n:02}", "rank": n % 7 or None, "born": "2000-02-03", "tags": ["a"] * (n % 3)},
+        }
+        for n in range(PEOPLE)
+    ]
+    cities = [{"type": "City", "data": {"name": name}} for name in ("Rome", "Oslo")]
+    # A ring, so that long paths exist, and a few chords, one of them twice.
+    ring = [(n, (n + 1) % PEOPLE) for n in range(PEOPLE)]
+    chords = [(draw.randrange(PEOPLE), draw.randrange(PEOPLE)) for _ in range(6)]
+    knows = [
+        {"edge": "Knows", "from": f"p{a:02}", "to": f"p{b:02}", "data": {"since": 1990 + a}}
+        for a, b in [*ring, *chords, chords[0]]
+    ]
+    lives = [{"edge": "LivesIn", "from": f"p{n:02}", "to": ("Rome", "Oslo")[n % 2]} for n in range(0, PEOPLE, 3)]
+    return [*people, *cities, *knows, *lives]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    made = new_graph(str(tmp_path_factory.mktemp("executor") / "g"), SCHEMA)
+    commit(made, records())
+    return made
+
+
+def plan_of(view: View, body: str) -> ReadPlan:
+    plan = compile_query(f"query q() {{ {body} }}", view.catalog)
+    assert isinstance(plan, ReadPlan)
+    return plan
+
+
+def asked(view: View, body: str, strategy: Strategy = ARRAYS, memory: WorkingMemory | None = None) -> Answer | None:
+    plan = plan_of(view, body)
+    arguments = Arguments(bind_parameters(plan.parameters, {}), NOW, memory=memory or view.memory)
+    return strategy.answer(Read(view, plan, arguments))
+
+
+COVERED = [
+    'match { $p: Person { name: "p01" }  $p <knows>{1,3} $q  $q livesIn $c } return { $q.name as q, $c.name as c } order { q desc } limit 3',
+    "match { $p: Person  $p $k:knows $q  $k.since > 2000 } return { $p.name as p, max($k.since) as s } order { s desc, p } limit 4",
+    "match { $p: Person  not { $p livesIn $c } } return { $p.name as p, coalesce($p.rank, 0) as r } order { r desc, p }",
+    "match { $p: Person  count { $p knows $q } > 1 } return { count($p) as n }",
+    "match { $p: Person  optional { $p livesIn $c } } return { $c.name as c, count($p) as n, collect($p.rank) as r } order { n }",
+    "match { $p: Person  unnest $p.tags as $t } return { $t as t, count(distinct $p) as n }",
+    "match { $n: Named } return distinct { $n.name as n } order { n } limit 3 offset 39",
+    "match { $p: Person  $q: City } return { year($p.born) as y, $q.name as q, sum($p.rank) / count($p) as m } having { count($p) > 1 }",
+    'match { $p: Person { name: "p01" }  shortest path $d from $p to $q along knows{1,9} } return { $q.name as q, $d.nodes as n, $d.edges as e }',
+    'match { $p: Person { name: "p01" } } return { $p as whole }',
+    "match { $p: Person  $p knows $q  $q knows $r  $r knows $p } return { count($p) as n }",
+]
+
+
+@pytest.mark.parametrize("body", COVERED)
+def test_it_covers_the_operators_and_agrees_with_the_engine(repository: Repository, body: str) -> None:
+    """A read that it leaves to the engine would pass every other test."""
+    view = repository.head()[1]
+    answered, plan = asked(view, body), plan_of(view, body)
+    assert answered is not None
+    assert answered.table.to_pylist() == run_read(view, plan, {}, mode="scan", now=NOW).to_arrow().to_pylist()
+
+
+def test_a_condition_that_holds_for_null_is_not_decided_by_codes(repository: Repository) -> None:
+    view = repository.head()[1]
+    body = "match { $p: Person  optional { $p livesIn $c }  $c.name is null } return { count($p) as n }"
+    with patch.object(sources, "MIN_CODED", 1):
+        answered = asked(view, body)
+    assert answered is not None
+    assert answered.table.to_pylist() == [{"n": PEOPLE - len(range(0, PEOPLE, 3))}]
+
+
+def test_reads_from_a_key_come_first_and_scans_later(repository: Repository) -> None:
+    view = repository.head()[1]
+    named = 'match { $p: Person { name: "p01" }  $p knows{1,2} $q } return { $q.name as q, coalesce($q.rank, 1) as r }'
+    assert asked(view, named, SEEDED) is not None
+    assert asked(view, "match { $p: Person  $p.rank > 1 } return { $p.name as p }", SEEDED) is None
+
+
+def test_edges_follow_commits(tmp_path: Any) -> None:
+    """Edge numbers are those of the stored rows; edges that come and go are added and left out."""
+    repository = new_graph(str(tmp_path / "g"), SCHEMA)
+    commit(repository, records())
+    body = "match { $p: Person  $p $k:<knows> $q } return { $p.name as p, $q.name as q, $k.since as s, $k.id as id } order { id, p }"
+    view = repository.head()[1]
+    first = asked(view, body)
+    assert first is not None
+    ids = first.table.column("id").to_pylist()
+    commit(
+        repository,
+        [
+            {"type": "Person", "data": {"name": "p00a", "rank": 5}},
+            {"edge": "Knows", "from": "p00a", "to": "p00a", "data": {"since": 1}},
+            {"edge": "Knows", "from": "p01", "to": "p00a", "data": {"since": 2}},
+        ],
+        remove={"edge:Knows": ids[:4:2]},
+        first_number=1_000,
+    )
+    later = repository.head()[1]
+    for state in (view, later):
+        answered = asked(state, body)
+        assert answered is not None
+        expected = run_read(state, plan_of(state, body), {}, mode="scan", now=NOW).to_arrow().to_pylist()
+        assert answered.table.to_pylist() == expected
+    assert [row["s"] for row in expected if row["q"] == "p00a"] == [1, 2]
+
+
+def test_a_path_inside_optional_is_searched_from_both_ends(repository: Repository) -> None:
+    view = repository.head()[1]
+    edges: dict[str, set[str]] = {}
+    for row in records():
+        if row.get("edge") == "Knows":
+            edges.setdefault(row["from"], set()).add(row["to"])
+
+    def hops(start: str, end: str) -> int | None:
+        seen, queue = {start}, deque([(start, 0)])
+        while queue:
+            near, length = queue.popleft()
+            for far in edges.get(near, set()) - seen:
+                if far == end:
+                    return length + 1
+                seen.add(far)
+                queue.append((far, length + 1))
+        return None
+
+    for start, end in (("p00", "p39"), ("p05", "p04"), ("p10", "p10"), ("p07", "p08")):
+        body = (
+            f'match {{ $a: Person {{ name: "{start}" }} $b: Person {{ name: "{end}" }} '
+            "optional { shortest path $d from $a to $b along knows{1,32} } } return { $d.length as hops }"
+        )
+        answered = asked(view, body, SEEDED)
+        assert answered is not None
+        length = None if start == end else hops(start, end)
+        assert answered.table.to_pylist() == [{"hops": length if length is not None and length <= 32 else None}]
+
+
+def test_more_rows_than_fit_are_left_to_the_engine_and_nothing_stays_reserved(repository: Repository) -> None:
+    view = repository.head()[1]
+    memory = WorkingMemory(0)
+    memory.array_bytes = 4_096
+    assert asked(view, "match { $p: Person  $q: Person } return { count($p) as n }", memory=memory) is None
+    assert asked(view, 'match { $p: Person { name: "p01" } } return { $p.rank as r }', memory=memory) is not None
+    memory.take(memory.array_bytes)
+
+
+def test_a_deadline_ends_it(repository: Repository) -> None:
+    view = repository.head()[1]
+    plan = plan_of(view, "match { $p: Person  $p knows{1,} $q } return { count($q) as n }")
+    ticks = itertools.count()
+    with pytest.raises(QueryTimeout):
+        ARRAYS.answer(Read(view, plan, Arguments({}, NOW, Deadline(1, clock=lambda: next(ticks)))))

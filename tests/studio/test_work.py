@@ -1,0 +1,221 @@
+"""What people do in the studio: review a merge, race for one, load a file, and five tasks counted in clicks and keys."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from studio_browser import TOKEN, Site, Watched, context_of
+
+import omnigraph as og
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+
+class Hands:
+    """Uses a page as a person does, and counts what that takes: a click, or a text or key typed, is one."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.acts = 0
+
+    def click(self, selector: str) -> None:
+        self.page.locator(selector).first.click()
+        self.acts += 1
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+            self.acts += 1
+
+    def type(self, text: str) -> None:
+        self.page.keyboard.type(text)
+        self.acts += 1
+
+    def sees(self, selector: str) -> None:
+        self.page.wait_for_selector(selector)
+
+
+def _head(tmp_path: Path) -> og.Commit:
+    return og.open(tmp_path / "demo").commit("main")
+
+
+def test_a_merge_is_reviewed_and_published_with_the_keyboard_alone(
+    watched: Watched, own_site: Site, tmp_path: Path
+) -> None:
+    """From the conflicts to the merge commit: theirs, then ours, then another value for the address that two people hold."""
+    page, hands = watched.page, Hands(watched.page)
+    watched.open(own_site, "/demo/merge/review/main")
+    hands.sees("text=3 conflicts, 0 decided")
+    hands.press("2")
+    hands.sees("text=3 conflicts, 1 decided")
+    hands.press("1")
+    hands.sees("text=3 conflicts, 2 decided")
+    hands.sees("[role=note] >> text=give this entity another value")
+    hands.press("1")  # would leave the value with both
+    assert page.locator("text=3 conflicts, 2 decided").count() == 1
+    page.get_by_role("button", name="Edit", exact=True).focus()
+    hands.press("Enter")
+    page.get_by_label("email").focus()
+    hands.press("Control+a")
+    hands.type("luca.ferri@example.com")
+    hands.press("Enter")
+    hands.sees("text=3 conflicts, 3 decided")
+    page.get_by_label("Message of the merge commit").focus()
+    hands.type("reviewed")
+    hands.press("Enter")
+    hands.sees("text=review is merged into main")
+    assert watched.problems == []
+    commit = _head(tmp_path)
+    assert commit.kind == "merge"
+    assert commit.message is not None
+    assert commit.message.startswith("reviewed")
+    graph = og.open(tmp_path / "demo")
+    assert graph.entity("Company", "Meridian") is not None
+    person = graph.entity("Person", "Ada Lindqvist")
+    assert person is not None
+    assert person["age"] == 36
+    luca = graph.entity("Person", "Luca Ferri")
+    assert luca is not None
+    assert luca["email"] == "luca.ferri@example.com"
+
+
+def test_of_two_tabs_that_merge_the_second_returns_to_the_review(
+    browser: Browser, watched: Watched, own_site: Site
+) -> None:
+    with context_of(browser) as context:
+        second = Watched(context.new_page())
+        for each in (watched, second):
+            each.open(own_site, "/demo/merge/import%2Fhr/main")
+            each.page.wait_for_selector("text=Merges without a conflict")
+        watched.page.locator("button[type=submit]").click()
+        watched.page.wait_for_selector("text=import/hr is merged into main")
+        second.page.locator("button[type=submit]").click()
+        second.page.wait_for_selector("text=A branch has moved since this review")
+        second.click("Review again")
+        second.page.wait_for_selector("text=Already up to date")
+        assert [refusal[:3] for refusal in second.refusals] == ["412"]
+
+
+def test_a_property_is_picked_from_each_side(watched: Watched, own_site: Site, tmp_path: Path) -> None:
+    page = watched.page
+    watched.open(own_site, "/demo/merge/review/main")
+    page.get_by_role("option", name="Ada Lindqvist").click()
+    page.get_by_role("button", name="age theirs").click()
+    page.get_by_role("button", name="role base").click()
+    page.wait_for_selector("text=3 conflicts, 1 decided")
+    decided = page.evaluate("JSON.parse(Object.values({...localStorage}).find(text => text.includes('picks')))")
+    value = next(iter(decided.values()))["value"]["properties"]
+    assert (value["age"], value["role"]) == (37, "analyst")
+    page.reload()
+    page.wait_for_selector("text=3 conflicts, 1 decided")
+
+
+def test_a_commit_of_somebody_else_is_announced(watched: Watched, own_site: Site, tmp_path: Path) -> None:
+    page = watched.page
+    with page.expect_response("**/changes/stream**"):
+        watched.open(own_site, "/demo/browse/City")
+    page.wait_for_selector("text=7 rows")
+    og.open(tmp_path / "demo").mutate('query add() { insert City { name: "Bergen" } }')
+    page.wait_for_selector(".band >> text=main moved")
+    page.wait_for_selector("text=7 rows")
+    watched.click("Refresh")
+    page.wait_for_selector("text=8 rows")
+
+
+def test_a_query_that_writes_needs_the_switch_and_ends_in_its_diff(
+    watched: Watched, own_site: Site, tmp_path: Path
+) -> None:
+    page, before = watched.page, _head(tmp_path)
+    query = 'query grow() { update Person set { age: 70 } where name = "Bo Lindqvist" }'
+    watched.open(own_site, f"/demo/query?q={query.replace(' ', '+')}")
+    run = page.get_by_role("button", name="Write to main")
+    run.wait_for()
+    run.dispatch_event("click")
+    assert _head(tmp_path).id == before.id
+    page.get_by_role("switch").click()
+    run.click()
+    page.wait_for_selector("[role=option] >> text=Bo Lindqvist")
+    assert _head(tmp_path).parent.id == before.id  # type: ignore[union-attr]  # it has one
+
+
+# Five tasks, done as a person would.
+
+
+def test_find_a_node_by_text_and_see_who_is_near(watched: Watched, own_site: Site) -> None:
+    hands = Hands(watched.page)
+    watched.open(own_site, "/demo/overview")
+    hands.sees("text=Last commits")
+    hands.press("Control+k")
+    hands.type("kai lind")
+    hands.sees("[role=option] >> text=Kai Lindqvist")
+    hands.press("Enter")
+    hands.sees("aside >> text=Kai Lindqvist")
+    hands.sees("[aria-label='What the picture shows'] tr >> nth=3")
+    assert hands.acts == 3
+
+
+def test_compare_main_with_an_earlier_state(watched: Watched, own_site: Site) -> None:
+    hands = Hands(watched.page)
+    watched.open(own_site, "/demo/refs")
+    hands.sees("text=spring")
+    hands.click("[aria-label='More about spring']")
+    hands.click("role=menuitem[name='Compare with main']")
+    hands.click("role=tab[name='Picture']")
+    hands.sees("text=unchanged neighbours")
+    positions = watched.page.evaluate("window.__studio.positions()")
+    assert {"Person:Ada Lindqvist", "City:Turin", "Company:Meridian"} <= set(positions)
+    assert hands.acts == 3
+
+
+def test_review_three_conflicts_and_merge(watched: Watched, own_site: Site) -> None:
+    hands = Hands(watched.page)
+    watched.open(own_site, "/demo/overview")
+    hands.click("li:has(a.chip:text-is('review')) a.small")
+    hands.sees("text=3 conflicts, 0 decided")
+    hands.press("2", "2", "x")
+    hands.sees("text=3 conflicts, 3 decided")
+    hands.click("button[type=submit]")
+    hands.sees("text=review is merged into main")
+    assert hands.acts == 5
+
+
+def test_find_out_why_records_were_refused_and_load_the_corrected_file(
+    watched: Watched, own_site: Site, tmp_path: Path
+) -> None:
+    page, hands = watched.page, Hands(watched.page)
+    people = [{"type": "Person", "data": {"name": f"new {at}", "age": 200 if at < 14 else 30}} for at in range(20)]
+    wrong = tmp_path / "people.jsonl"
+    wrong.write_text("".join(json.dumps(line) + "\n" for line in people))
+    watched.open(own_site, "/demo/loads")
+    page.locator("input[type=file]").set_input_files(wrong)
+    hands.acts += 1
+    hands.click("text=Start the load")
+    hands.sees("text=14 records refused")
+    assert "age" in page.locator("[aria-label=Reasons] button").first.inner_text()
+    assert page.locator("[aria-label='Refused records'] tbody tr").count() == 14
+    for line in people:
+        line["data"]["age"] = 30  # type: ignore[index]  # a dictionary, as above
+    wrong.write_text("".join(json.dumps(line) + "\n" for line in people))
+    page.locator("input[type=file]").set_input_files(wrong)
+    hands.acts += 1
+    hands.click("text=Start the load")
+    hands.sees("text=20 entities loaded")
+    hands.click("text=Review the merge into main")
+    hands.sees("text=20 changes")
+    assert hands.acts == 5
+
+
+def test_see_which_type_takes_the_space_and_compact_it(watched: Watched, own_site: Site, tmp_path: Path) -> None:
+    hands = Hands(watched.page)
+    watched.open(own_site, "/demo/health")
+    hands.sees("text=Space by type")
+    assert watched.page.locator("tbody tr").first.inner_text().startswith("Knows")
+    hands.click("text=Optimize…")
+    hands.click("dialog >> text=Compact and index")
+    hands.sees("dialog >> text=Done, in commit")
+    assert hands.acts == 2
+    assert _head(tmp_path).kind == "optimize"
+    assert TOKEN not in watched.page.url
