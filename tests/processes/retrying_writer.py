@@ -1,9 +1,10 @@
 """A process that makes the same writes as every other one, each under its key, all of them twice, in an order of its own.
 
-    python retrying_writer.py URI OPTIONS SEED WRITES FOLDER
+    python retrying_writer.py URI OPTIONS SEED WRITES FOLDER [ANSWERS]
 
 Rows have no keys of their own: a write that is made twice leaves two. Prints a line for each answer: the number of the write,
-the commit, and whether it was there before.
+the commit, and whether it was there before. With ANSWERS it gives that many and keeps the next one to itself until its input ends:
+it can be killed with a write under way, however late the signal comes.
 """
 
 from __future__ import annotations
@@ -52,14 +53,18 @@ def insist(action: Callable[[], Answer]) -> Answer:
     raise AssertionError(f"no answer in {MAX_TRIES} tries")
 
 
-def main(uri: str, options: str, seed: str, writes: str, folder: str) -> None:
+def main(uri: str, options: str, seed: str, writes: str, folder: str, answers: str = "") -> None:
     graph = insist(lambda: og.open(uri, storage_options=json.loads(options) or None, durability="process"))
     chance = random.Random(int(seed))
+    left = int(answers) if answers else None
     for _ in range(2):
         numbers = list(range(int(writes)))
         chance.shuffle(numbers)
         for number in numbers:
             answer = insist(lambda number=number: write(graph, number, Path(folder)))  # type: ignore[misc]
+            if left == 0:
+                sys.stdin.read()
+            left = None if left is None else left - 1
             print(json.dumps([number, *answer]), flush=True)
 
 

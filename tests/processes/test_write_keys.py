@@ -27,13 +27,28 @@ class Crowd:
         self.rest = (str(writes), str(folder))
         self.seeds = 0
         self.answers: list[tuple[int, str, bool]] = []
+        self.started: list[Child] = []
         for number in range(0, writes, 4):
             (folder / f"{number}.jsonl").write_text(f'{{"type": "Event", "data": {{"n": {number}}}}}\n')
 
-    def start(self) -> Child:
+    def __enter__(self) -> Crowd:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nobody of it outlives a test that failed: the server is the next test's too."""
+        for process in self.started:
+            process.kill()
+            process.close()
+
+    def start(self, answers: int | None = None) -> Child:
+        """With `answers`: it gives so many, and dies with the next one under way."""
         self.seeds += 1
         program = Path(__file__).parent / "retrying_writer.py"
-        return Child(program, *self.arguments, str(self.seeds), *self.rest)
+        process = Child(
+            program, *self.arguments, str(self.seeds), *self.rest, *([] if answers is None else [str(answers)])
+        )
+        self.started.append(process)
+        return process
 
     def listen(self, process: Child, answers: int | None = None) -> None:
         """To this many answers, or to all."""
@@ -63,16 +78,16 @@ def run(
     s3: S3Server | None = None,
 ) -> None:
     graph = og.init(uri, SCHEMA, storage_options=options or None, durability="process")
-    crowd = Crowd(uri, options, writes, folder, s3)
     chance = random.Random(7)
-    team = [crowd.start() for _ in range(processes)]
-    for _ in range(kills):
-        # It dies in the middle of a write: its next answer is under way.
-        victim = crowd.start()
-        crowd.listen(victim, 1 + int(chance.random() * writes))
-        crowd.end(victim, kill=True)
-    for process in team:
-        crowd.end(process)
+    with Crowd(uri, options, writes, folder, s3) as crowd:
+        team = [crowd.start() for _ in range(processes)]
+        for _ in range(kills):
+            answers = 1 + int(chance.random() * writes)
+            victim = crowd.start(answers)
+            crowd.listen(victim, answers)
+            crowd.end(victim, kill=True)
+        for process in team:
+            crowd.end(process)
     if s3 is not None:
         s3.reset()
     by_number: dict[int, set[str]] = {}
