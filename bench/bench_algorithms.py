@@ -63,7 +63,7 @@ def run(folder: Path, edges: int, engines: list[str], memory: str) -> None:
     for engine in engines:
         chosen: Any = "local"
         if engine == "spark":
-            from omnigraph.pipeline.spark.session import spark_session
+            from omnigraph.spark.sessions import spark_session
 
             chosen = spark_session(memory=memory)
         for name in ("pagerank", "connected_components"):

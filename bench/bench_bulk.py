@@ -86,7 +86,7 @@ def main() -> None:
     options = parser.parse_args()
     engine: Any = options.engine
     if engine == "spark":
-        from omnigraph.pipeline.spark.session import spark_session
+        from omnigraph.spark.sessions import spark_session
 
         engine = spark_session(memory="2g")
     folder = Path(tempfile.mkdtemp())

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import omnigraph as og
-from omnigraph.pipeline.load.job import load
-from omnigraph.pipeline.progress import Status
-from omnigraph.pipeline.spark.session import spark_session
+from omnigraph.load.job import load
+from omnigraph.spark.sessions import spark_session
+from omnigraph.tasks.progress import Status
 
 SCHEMA = """
 node Person {

@@ -44,7 +44,7 @@ import omnigraph
 from omnigraph.history import MAIN, PublishPlan, TableChange, TableState, new_ulid
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.maintenance.optimize import maintain
-from omnigraph.views import Repository, View
+from omnigraph.snapshot import Repository, View
 from omnigraph.write.publishing import publish
 
 SCHEMA = """
@@ -488,7 +488,7 @@ def commands(graph: Path, repeat: int) -> None:
 
 def build(graph: Path) -> None:
     """What is stored is made again from nothing."""
-    from omnigraph.maintenance.adjacency import refresh_adjacency
+    from omnigraph.indexing.adjacency import refresh_adjacency
 
     for file in graph.glob("*/*/_adjacency/*.adj"):
         file.unlink()
@@ -527,7 +527,7 @@ def profile(graph: omnigraph.Graph, name: str, persons: int) -> None:
     """Microseconds of each step of a short read; the best of some rounds, keys in turn."""
     from omnigraph import read
     from omnigraph.graph import reading
-    from omnigraph.read.inputs.adjacency import Compact
+    from omnigraph.read.inputs.adjacency import GraphArrays
     from omnigraph.read.strategies.keyed import KeyedForm
     from omnigraph.tables.adjacency.csr import Adjacency
     from omnigraph.tables.adjacency.nodes import Nodes
@@ -541,9 +541,9 @@ def profile(graph: omnigraph.Graph, name: str, persons: int) -> None:
         (reading, "compiled_read", "plan and parameters, remembered by text and schema"),
         (KeyedForm, "ids", "the id that the key stands for"),
         (Nodes, "find", "its number, among the sorted ids"),
-        (Compact, "neighbours_at_hand", "its neighbours"),
+        (GraphArrays, "neighbours_at_hand", "its neighbours"),
         (Adjacency, "expand", "its neighbours"),
-        (Compact, "values", "columns of the nodes"),
+        (GraphArrays, "values", "columns of the nodes"),
         (read, "run_read", "the rest of the read: strategy, tables, matches, order, explanation"),
     ]
     best: tuple[int, dict[str, int]] | None = None

@@ -24,8 +24,8 @@ from bench_load import SCHEMA, process_tree
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 import omnigraph as og
-from omnigraph.pipeline.spark.session import spark_session
-from omnigraph.pipeline.spark.source import register
+from omnigraph.spark.sessions import spark_session
+from omnigraph.spark.source import register
 
 Action = Callable[[Any], object]
 

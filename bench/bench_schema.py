@@ -24,8 +24,8 @@ from lance import LanceDataset, LanceOperation
 
 import omnigraph as og
 from omnigraph.maintenance.optimize import maintain
-from omnigraph.pipeline.engines import workers_of
-from omnigraph.pipeline.progress import Status
+from omnigraph.tasks.engines import make_workers
+from omnigraph.tasks.progress import Status
 
 BEFORE = "node T { k: I64 @key  n: I32?  m: I32? }"
 WIDER = "node T { k: I64 @key  n: I64?  m: I32? }"
@@ -83,7 +83,7 @@ class Stages:
 
 
 def optimize(graph: og.Graph, master: str, stages: Stages) -> None:
-    maintain(graph._repository, "main", rewrite=True, workers=workers_of(master, graph.uri, stages))
+    maintain(graph._repository, "main", rewrite=True, workers=make_workers(master, graph.uri, stages))
 
 
 def scan(graph: og.Graph) -> None:

@@ -20,11 +20,11 @@ import pyarrow as pa
 
 import omnigraph as og
 from omnigraph.language.parameters import bind_parameters
-from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import Mode, run_read
+from omnigraph.snapshot import Repository, View
 from omnigraph.tables.searching import find_nearest, find_text
-from omnigraph.views import Repository, View
 
 VOCABULARY = 50_000
 QUERIES = {

@@ -1,19 +1,24 @@
 """Reads of a social network in the shape of LDBC SNB Interactive, beside DuckDB on native tables.
 
-    python bench/bench_social.py FOLDER [--graph PATH] [--repeat N] [--only TEXT]...
+    python bench/bench_social.py FOLDER [--graph PATH] [--repeat N] [--only TEXT]... [--ladybug PYTHON]
 
 FOLDER has the network as Parquet files named after the types of `social.pg`, which lies beside them or in `--schema`. The graph is
 loaded into `--graph` unless it is there already. Every question is asked with several sets of arguments, each of them once per
-phase; both engines' rows are compared for each set. Phases: first (the first question of each kind in this process), warm, and
-commit (a question after a commit of one person and one edge). Milliseconds of the processor, and of the clock in parentheses.
+phase; all engines' rows are compared for each set. Phases: first (the first question of each kind in this process), warm, old (the
+same at the revision of the load, behind all commits of this run), and commit (a question after a commit of one person). Milliseconds
+of the processor, and of the clock in parentheses. `--ladybug` names the Python of an environment that has `real_ladybug`; DuckDB has
+native tables with indexes. IC14 is left out: the language has one shortest path for each pair, not all of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime as dt
+import json
 import re
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +28,8 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import omnigraph as og
 
@@ -41,6 +48,7 @@ TYPES = {
     "tag": "String",
     "class": "String",
     "month": "I64",
+    "year": "I32",
 }
 ME = "$p: Person { personId: $id }"
 FRIENDS = "select d from k where s = $id"
@@ -55,6 +63,10 @@ class Question:
     name: str
     gq: str
     sql: str
+
+    @property
+    def cypher(self) -> str:
+        return CYPHER.get(self.name.split()[0], "")
 
     @property
     def parameters(self) -> list[str]:
@@ -161,6 +173,15 @@ QUESTIONS = [
         "join City c on c.placeId = l.d left join m on m.f = two.d where month(f.birthday) = $month group by all order by n desc, f.personId limit 10",
     ),
     Question(
+        "IC11 people within two hops who work in a country",
+        f"match {{ {ME} $p <knows>{{1,2}} $f $f $w:workAt $o $w.workFrom < $year $o companyIn $c $c.name = $x }} "
+        "return { $f.personId as id, $f.firstName as first, $o.name as company, $w.workFrom as since } "
+        "order { since, id, company desc } limit 10",
+        f"select f.personId, f.firstName, o.name, w.workFrom from ({WITHIN_TWO}) t join WorkAt w on w.s = t.d join Company o on "
+        "o.organisationId = w.d join CompanyIn i on i.s = w.d join Country c on c.placeId = i.d join Person f on f.personId = t.d "
+        "where w.workFrom < $year and c.name = $x order by w.workFrom, f.personId, o.name desc limit 10",
+    ),
+    Question(
         "IC12 friends who answered posts of a class",
         f'match {{ {ME} $p <knows> $f $c hasCreator $f $c replyOf $post $post.kind = "post" $post messageTag $t $t hasType $k '
         "($k.name = $class or exists { $k subclassOf{1,} $s $s.name = $class }) } "
@@ -239,6 +260,119 @@ QUESTIONS = [
 ]  # fmt: skip
 
 
+CYPHER = {
+    "IC1": "match (p:Person {personId: $id})-[e:Knows* shortest 1..3]-(f:Person)-[:LivesIn]->(c:City) where f.firstName = $name "
+    "and f.personId <> $id return f.personId, f.lastName as last, length(e) as far, c.name order by far, last, f.personId limit 20",
+    "IC2": "match (p:Person {personId: $id})-[:Knows]-(f:Person)<-[:HasCreator]-(m:Message) where m.creationDate <= $before "
+    "return f.personId, f.firstName, m.messageId, coalesce(m.content, m.imageFile), m.creationDate order by m.creationDate desc, "
+    "m.messageId limit 20",
+    "IC3": "match (p:Person {personId: $id})-[:Knows* shortest 1..2]-(f:Person)<-[:HasCreator]-(m:Message)-[:PostedIn]->(c:Country) "
+    "where f.personId <> $id and c.name in [$x, $y] and m.creationDate >= $low and m.creationDate < $high and not exists "
+    "{ match (f)-[:LivesIn]->(:City)-[:CityOf]->(n:Country) where n.name in [$x, $y] } with f.personId as id, "
+    "sum(case when c.name = $x then 1 else 0 end) as xs, sum(case when c.name = $y then 1 else 0 end) as ys where xs > 0 and ys > 0 "
+    "return id, xs, ys order by xs desc, id limit 20",
+    "IC5": "match (p:Person {personId: $id})-[:Knows* shortest 1..2]-(f:Person)<-[j:HasMember]-(o:Forum) where f.personId <> $id and "
+    "j.joinDate > $before optional match (o)-[:ContainerOf]->(m:Message)-[:HasCreator]->(f) return o.title, o.forumId, "
+    "count(m.messageId) as posts order by posts desc, o.forumId limit 20",
+    "IC6": "match (p:Person {personId: $id})-[:Knows* shortest 1..2]-(f:Person)<-[:HasCreator]-(m:Message)-[:MessageTag]->(t:Tag) where "
+    "f.personId <> $id and m.kind = 'post' and t.name = $tag match (m)-[:MessageTag]->(o:Tag) where o.tagId <> t.tagId "
+    "return o.name as other, count(*) as posts order by posts desc, other limit 10",
+    "IC7": "match (p:Person {personId: $id})<-[:HasCreator]-(m:Message)<-[k:Likes]-(l:Person) return l.personId as i, l.firstName, "
+    "max(k.creationDate) as at, count(*) order by at desc, i limit 20",
+    "IC8": "match (p:Person {personId: $id})<-[:HasCreator]-(m:Message)<-[:ReplyOf]-(r:Message)-[:HasCreator]->(a:Person) return "
+    "a.personId, a.firstName, r.creationDate, r.messageId, r.content order by r.creationDate desc, r.messageId limit 20",
+    "IC9": "match (p:Person {personId: $id})-[:Knows* shortest 1..2]-(f:Person)<-[:HasCreator]-(m:Message) where f.personId <> $id and "
+    "m.creationDate < $before return f.personId, f.firstName, m.messageId, coalesce(m.content, m.imageFile), m.creationDate "
+    "order by m.creationDate desc, m.messageId limit 20",
+    "IC11": "match (p:Person {personId: $id})-[:Knows* shortest 1..2]-(f:Person)-[w:WorkAt]->(o:Company)-[:CompanyIn]->(c:Country) where "
+    "f.personId <> $id and w.workFrom < $year and c.name = $x return f.personId, f.firstName, o.name, w.workFrom "
+    "order by w.workFrom, f.personId, o.name desc limit 10",
+    "IC13": "match (p:Person {personId: $id})-[e:Knows* shortest 1..30]-(q:Person {personId: $other}) return length(e)",
+    "IS1": "match (p:Person {personId: $id})-[:LivesIn]->(c:City) return p.firstName, p.lastName, p.birthday, p.locationIP, p.browserUsed, "
+    "c.placeId, p.gender",
+    "IS3": "match (p:Person {personId: $id})-[k:Knows]-(f:Person) return f.personId, f.firstName, k.creationDate "
+    "order by k.creationDate desc, f.personId",
+    "IS4": "match (m:Message {messageId: $message}) return m.creationDate, coalesce(m.content, m.imageFile)",
+    "IS5": "match (m:Message {messageId: $message})-[:HasCreator]->(a:Person) return a.personId, a.firstName",
+    "IS6": "match (m:Message {messageId: $post})<-[:ContainerOf]-(f:Forum)-[:HasModerator]->(a:Person) return f.forumId, f.title, "
+    "a.personId, a.firstName",
+    "IS7": "match (m:Message {messageId: $post})-[:HasCreator]->(p:Person), (m)<-[:ReplyOf]-(r:Message)-[:HasCreator]->(a:Person) "
+    "optional match (a)-[k:Knows]-(p) return r.messageId as i, r.content, a.personId, count(k.creationDate) order by i",
+    "B1": "match (m:Message)-[:PostedIn]->(c:Country) return c.name as n, date_part('year', m.creationDate) as y, "
+    "date_part('month', m.creationDate) as o, m.kind as k, count(*) as c, avg(m.length) order by c desc, n, y, o, k limit 20",
+}
+"""The same questions for Ladybug, by the first word of their names; the others are left out: its texts for them do not end."""
+LADYBUG_TYPES = {
+    "int64": "INT64",
+    "int32": "INT32",
+    "string": "STRING",
+    "date32[day]": "DATE",
+    "timestamp[ms]": "TIMESTAMP",
+}
+
+
+def ladybug_tables(folder: Path, schema: str) -> dict[str, list[str]]:
+    """Statements that create and fill the tables of Ladybug, node tables first."""
+    ends_of = {name: (near, far) for name, near, far in re.findall(r"edge (\w+): (\w+) -> (\w+)", schema)}
+    nodes, edges = {}, {}
+    for path in sorted(folder.glob("*.parquet")):
+        columns = {field.name: LADYBUG_TYPES[str(field.type)] for field in pq.read_schema(path)}
+        listed = ", ".join(f"{name} {type_}" for name, type_ in columns.items() if name not in ("from", "to"))
+        if "from" in columns:
+            ends = ends_of[path.stem]
+            cells = ["cast(`from`, 'INT64')", "cast(`to`, 'INT64')", *(n for n in columns if n not in ("from", "to"))]
+            edges[path.stem] = [
+                f"CREATE REL TABLE {path.stem}(FROM {ends[0]} TO {ends[1]}{', ' if listed else ''}{listed})",
+                f'COPY {path.stem} FROM (LOAD FROM "{path}" RETURN {", ".join(cells)})',
+            ]
+        else:
+            nodes[path.stem] = [
+                f"CREATE NODE TABLE {path.stem}({listed}, PRIMARY KEY({next(iter(columns))}))",
+                f'COPY {path.stem} FROM "{path}"',
+            ]
+    return nodes | edges
+
+
+def ladybug(
+    python: str, folder: Path, schema: str, questions: list[Question], sets: list[dict[str, Any]]
+) -> dict[str, list[Any]]:
+    """[rows, ms of the processor, ms of the clock] of Ladybug for each question and set of arguments."""
+
+    def plain(value: Any) -> Any:
+        return {"at": value.isoformat()} if isinstance(value, dt.datetime) else value
+
+    queries = [
+        [q.name, q.cypher, [{name: plain(drawn[name]) for name in q.parameters} for drawn in sets]]
+        for q in questions
+        if q.cypher
+    ]
+    request = {"tables": ladybug_tables(folder, schema), "queries": queries}
+    script = Path(__file__).with_name("peers.py")
+    done = subprocess.run([python, str(script)], input=json.dumps(request), capture_output=True, text=True, check=False)
+    print(done.stderr, end="", file=sys.stderr)
+    return {} if done.returncode else json.loads(done.stdout.splitlines()[-1])
+
+
+def add_companies(folder: Path, persons: int) -> None:
+    """Companies, where they are and who works there, unless the network has them."""
+    if (folder / "WorkAt.parquet").exists():
+        return
+    random, companies = np.random.default_rng(17), np.arange(600)
+    workers = np.repeat(np.arange(persons), random.poisson(2, persons))
+    pairs = np.unique(workers * 600 + random.integers(0, 600, len(workers)))
+
+    def put(name: str, /, **columns: Any) -> None:
+        pq.write_table(pa.table(columns), folder / f"{name}.parquet")
+
+    def ids(numbers: Any) -> pa.Array:
+        return pa.array(numbers.astype(str))
+
+    put("Company", organisationId=companies, name=[f"Company{n}" for n in companies], url=["u"] * 600)
+    put("CompanyIn", **{"from": ids(companies), "to": ids(100 + companies % 60)})
+    since = random.integers(1995, 2013, len(pairs)).astype(np.int32)
+    put("WorkAt", **{"from": ids(pairs // 600), "to": ids(pairs % 600)}, workFrom=since)
+
+
 def arguments_for(persons: int, messages: int, sets: int) -> list[dict[str, Any]]:
     """Deterministic arguments, every set different."""
     random, start = np.random.default_rng(3), dt.datetime(2010, 1, 1)
@@ -262,6 +396,7 @@ def arguments_for(persons: int, messages: int, sets: int) -> list[dict[str, Any]
                 "tag": f"Tag{int(500 * random.random() ** 2)}",
                 "class": f"Class{int(random.integers(0, 12))}",
                 "month": int(random.integers(1, 13)),
+                "year": int(random.integers(2000, 2012)),
             }
         )
     return drawn
@@ -288,10 +423,12 @@ def plain_duckdb(folder: Path) -> Callable[[Question, dict[str, Any]], list[tupl
     ).fetchall()
 
 
-def ours(graph: og.Graph) -> Callable[[Question, dict[str, Any]], list[tuple[Any, ...]]]:
+def ours(graph: og.Graph, revision: str = "main") -> Callable[[Question, dict[str, Any]], list[tuple[Any, ...]]]:
     return lambda question, arguments: [
         tuple(row.values())
-        for row in graph.query(question.text, {name: arguments[name] for name in question.parameters}).rows
+        for row in graph.query(
+            question.text, {name: arguments[name] for name in question.parameters}, revision=revision
+        ).rows
     ]
 
 
@@ -302,6 +439,15 @@ def comparable(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         return round(value, 6) if isinstance(value, float) else value
 
     return [tuple(map(plain, row)) for row in rows]
+
+
+def is_same(rows: list[tuple[Any, ...]], theirs: list[list[Any]]) -> bool:
+    """Whether rows are those that another process gave as JSON. Where it has no path it gives no row."""
+
+    def text(row: Any) -> list[str]:
+        return [f"{cell:g}" if isinstance(cell, float) else str(cell) for cell in row]
+
+    return [text(row) for row in rows if row != (-1,)] == [text(row) for row in comparable(list(map(tuple, theirs)))]
 
 
 def measured(run: Callable[[], object]) -> tuple[float, float]:
@@ -323,31 +469,39 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=8)
     parser.add_argument("--commits", type=int, default=3)
     parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--ladybug", default=None, metavar="PYTHON")
     options = parser.parse_args()
     place = options.graph or options.folder / "graph"
-    if not (place / "graph.json").exists():
-        schema = options.schema or options.folder / "social.pg"
-        og.init(str(place), schema=schema.read_text()).load(str(options.folder), mode="append")
-    graph = og.open(str(place))
-    peer, own = plain_duckdb(options.folder), ours(graph)
+    schema = (options.schema or options.folder / "social.pg").read_text()
     persons, messages = (
         duckdb.execute(f"select count(*) from '{options.folder / name}.parquet'").fetchall()[0][0]
         for name in ("Person", "Message")
     )
+    add_companies(options.folder, persons)
+    if not (place / "graph.json").exists():
+        files = [str(path) for path in sorted(options.folder.glob("*.parquet"))]
+        og.init(str(place), schema=schema).load(files, mode="append")
+    graph = og.open(str(place))
+    peer, own = plain_duckdb(options.folder), ours(graph)
+    then = ours(graph, graph.snapshot().commit.id)
     sets = arguments_for(persons, messages, options.repeat)
+    questions = [q for q in QUESTIONS if not options.only or any(part in q.name for part in options.only)]
+    other = ladybug(options.ladybug, options.folder, schema, questions, sets) if options.ladybug else {}
     print(f"{persons:,} people, {messages:,} messages; ms of the processor (of the clock)")
-    print(f"{'':52}{'first':>20}{'warm':>20}{'after a commit':>20}{'DuckDB':>20}  warm/DuckDB")
+    names = ["first", "warm", "old", "after a commit", "DuckDB", "Ladybug"]
+    print(f"{'':52}{''.join(f'{name:>20}' for name in names)}  to the better")
     ratios, added = [], persons
-    for question in QUESTIONS:
-        if options.only and not any(part in question.name for part in options.only):
-            continue
+    for question in questions:
         first = [measured(partial(own, question, sets[0]))]
-        for arguments in sets:
+        theirs = other.get(question.name, [])
+        for place_, arguments in enumerate(sets):
             rows, expected = comparable(own(question, arguments)), comparable(peer(question, arguments))
-            if rows != expected:
+            if rows != expected or rows != comparable(then(question, arguments)):
                 raise SystemExit(f"{question.name} {arguments}:\n{rows[:8]}\n{expected[:8]}")
+            if theirs and not is_same(rows, theirs[place_][0]):
+                print(f"  Ladybug {question.name}: {theirs[place_][0][:3]} != {rows[:3]}", file=sys.stderr)
         warm = [measured(partial(own, question, arguments)) for arguments in sets]
-        theirs = [measured(partial(peer, question, arguments)) for arguments in sets]
+        native = [measured(partial(peer, question, arguments)) for arguments in sets]
         after = []
         for arguments in sets[: options.commits]:
             added += 1
@@ -364,12 +518,12 @@ def main() -> None:
                     browserUsed="Opera",
                 )
             after.append(measured(partial(own, question, arguments)))
-        ratio = statistics.median(c for c, _ in warm) / statistics.median(c for c, _ in theirs)
-        ratios.append(ratio)
-        print(
-            f"{question.name:52}{shown(first)}{shown(warm)}{shown(after) if after else '':>20}{shown(theirs)}{ratio:8.2f}",
-            flush=True,
-        )
+        old = [measured(partial(then, question, arguments)) for arguments in sets]
+        times = [first, warm, old, after, native, [(cpu, clock) for _, cpu, clock in theirs]]
+        better = min(statistics.median(cpu for cpu, _ in taken) for taken in times[4:] if taken)
+        ratios.append(statistics.median(cpu for cpu, _ in warm) / better)
+        cells = "".join(shown(taken) if taken else f"{'-':>20}" for taken in times)
+        print(f"{question.name:52}{cells}{ratios[-1]:8.2f}", flush=True)
     print(f"median {statistics.median(ratios):.2f}, worst {max(ratios):.2f}")
 
 

@@ -27,9 +27,9 @@ from bench_load import SCHEMA, Memory, Stages, shown
 from bench_scan import cpu_seconds
 
 import omnigraph as og
-from omnigraph.pipeline.choices import FileFormat
-from omnigraph.pipeline.load.job import load
-from omnigraph.pipeline.spark.session import spark_session
+from omnigraph.load.job import load
+from omnigraph.spark.sessions import spark_session
+from omnigraph.tasks.engines import FileFormat
 
 FILES = 4
 Times = tuple[float, float]

@@ -51,8 +51,8 @@ class OnSpark:
     """A query whose batches have one row each."""
 
     def __init__(self, graph: og.Graph, folder: Path, way: str) -> None:
-        from omnigraph.pipeline.spark.session import spark_session
-        from omnigraph.pipeline.spark.source import register
+        from omnigraph.spark.sessions import spark_session
+        from omnigraph.spark.source import register
 
         spark = spark_session()
         register(spark)

@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 import omnigraph as og
-from omnigraph.deadlines import Deadline
-from omnigraph.embedding.wordllama import WordLlama
+from omnigraph._internal.deadlines import Deadline
+from omnigraph.embedding.settings import WordLlama
 
 DIMENSION = 256
 NEAREST = 10

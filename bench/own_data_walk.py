@@ -42,9 +42,8 @@ def main() -> None:
     queries = dict(_QUERIES.findall(page))
     with tempfile.TemporaryDirectory(prefix="omnigraph-own-data-") as place:
         folder = Path(place)
-        run([sys.executable, str(ROOT / "examples" / "own_data" / "make_data.py"), "data"], folder)
+        run(["omnigraph", "examples", "own-data", "."], folder)
         for name, source in SETS.items():
-            (folder / f"{name}.gq").write_text(queries[name], encoding="utf-8")
             seconds, used, said = run(["omnigraph", "import", source, f"./{name}"], folder)
             loaded = said.splitlines()[0].split(" into ")[0]
             print(f"\n{seconds:6.1f} {used:6.1f}  omnigraph import {source} ./{name}    ({loaded})", flush=True)

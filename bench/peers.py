@@ -1,12 +1,15 @@
 """Other engines on the benchmark's tables, run in an environment of their own (see bench_reads.py).
 
 Reads a request from standard input (folder of Parquet tables, repeats, queries) and answers, on the last line of
-standard output, {engine: {query: [check sum, first ms, median ms]}}. An engine that is not installed is left out, and so
+standard output, {engine: {query: [check sum, first ms, median ms]}}. A request with `tables` names the tables of Ladybug itself
+({name: [statement that creates it, statement that fills it]}) and gives several sets of parameters for each query: the answer is
+{query: [[rows, ms of the processor, ms of the clock], for each set]}. An engine that is not installed is left out, and so
 is a query that an engine refuses; standard error says why.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 import statistics
@@ -68,6 +71,44 @@ def ladybug(folder: Path) -> Any:
     return run
 
 
+def ladybug_on(tables: dict[str, list[str]]) -> Any:
+    """Ladybug on tables of the request."""
+    import real_ladybug as engine
+
+    connection = engine.Connection(engine.Database(str(Path(tempfile.mkdtemp()) / "peer.db")), num_threads=2)
+    for statements in tables.values():
+        for statement in statements:
+            connection.execute(statement)
+    return connection
+
+
+def answer_sets(request: dict[str, Any]) -> dict[str, list[tuple[Any, float, float]]]:
+    connection = ladybug_on(request["tables"])
+    answers: dict[str, list[tuple[Any, float, float]]] = {}
+    for name, cypher, sets in request["queries"]:
+        try:
+            prepared = connection.prepare(cypher)
+            answers[name] = []
+            for warm in (False, True):
+                for texts in sets:
+                    params = {
+                        key: dt.datetime.fromisoformat(value["at"]) if isinstance(value, dict) else value
+                        for key, value in texts.items()
+                    }
+                    cpu, clock = time.process_time(), time.perf_counter()
+                    result = connection.execute(prepared, params)
+                    rows = []
+                    while result.has_next():
+                        rows.append(list(result.get_next()))
+                    took = ((time.process_time() - cpu) * 1e3, (time.perf_counter() - clock) * 1e3)
+                    if warm:
+                        answers[name].append((rows, *took))
+        except (ValueError, RuntimeError) as error:
+            answers.pop(name, None)
+            print(f"ladybug refuses {name}: {str(error)[:300]}", file=sys.stderr)
+    return answers
+
+
 def lance_graph(folder: Path) -> Any:
     """Its own dialect: values are written out, and matches are counted with `count(*)`, which is the same here."""
     import lance_graph as engine
@@ -93,6 +134,9 @@ def lance_graph(folder: Path) -> Any:
 
 def main() -> None:
     request = json.loads(sys.stdin.read())
+    if "tables" in request:
+        print(json.dumps(answer_sets(request), default=str))
+        return
     answers: dict[str, dict[str, tuple[str, float, float]]] = {}
     for engine, opened in (("ladybug", ladybug), ("lance-graph", lance_graph)):
         try:

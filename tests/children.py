@@ -14,14 +14,14 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TextIO
 
-from omnigraph.failpoints import Failpoint
+from omnigraph._internal.failpoints import Failpoint
 
 MAX_SECONDS = 120.0
 _forking = multiprocessing.get_context("forkserver")
 _forking.set_forkserver_preload(
     [
         *("duckdb", "lance", "pytest", "omnigraph.graph", "omnigraph.merge", "omnigraph.read", "omnigraph.changes"),
-        *("omnigraph.maintenance.optimize", "omnigraph.maintenance.cloning", "omnigraph.pipeline.load.job"),
+        *("omnigraph.maintenance.optimize", "omnigraph.maintenance.cloning", "omnigraph.load.job"),
         "omnigraph.testing.failpoints",
     ]
 )

@@ -129,8 +129,8 @@ def azure() -> Iterator[AzureServer]:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """One Spark session for the whole run. Its JVM compiles quickly rather than well, collects with one thread, and Spark interprets
     its plans: nothing here runs long enough for more. It stands in a folder of its own, where it writes whatever has no absolute path."""
-    from omnigraph.pipeline.spark import start_cache
-    from omnigraph.pipeline.spark.session import TASK_ATTEMPTS, start
+    from omnigraph.spark import start_cache
+    from omnigraph.spark.sessions import TASK_ATTEMPTS, start
 
     cache = start_cache.find()
     options = (*(cache.options() if cache else ()), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")

@@ -130,7 +130,7 @@ class S3Server:
         The server handles one request at a time, so parallel requests overlap in its log only under `latency` or in a
         `meeting`. Requests that wait for each other never overlap.
         """
-        from omnigraph.testing.counting import sequential_hops
+        from omnigraph.testing.stores import sequential_hops
 
         return sequential_hops((request.start, request.end) for request in self.requests())
 

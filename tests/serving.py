@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 import omnigraph as og
 from omnigraph.graph.stored_queries import compile_stored
-from omnigraph.policy import Gate
+from omnigraph.policy import Authorizer
 from omnigraph.server.app import Application
 from omnigraph.server.auth import StaticTokens, TokenEntry
 from omnigraph.server.logs import RequestLog
@@ -59,8 +59,8 @@ class Fixed:
 
     places: Mapping[str, Path]
     verifiers: tuple[StaticTokens, ...] = ()
-    gate: Gate | None = None
-    server_gate: Gate = field(default_factory=lambda: Allowing(frozenset({"graph_list"})))
+    gate: Authorizer | None = None
+    server_gate: Authorizer = field(default_factory=lambda: Allowing(frozenset({"graph_list"})))
     in_cluster: bool = False
     queries: str = QUERIES
 

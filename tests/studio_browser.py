@@ -145,6 +145,22 @@ class Watched:
         found = self.page.evaluate("options => axe.run(document, options)", options)
         return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found["violations"]]
 
+    def look(self) -> list[str]:
+        """What is wrong with what is shown: by axe in both themes, and on a screen of 360 pixels, which must not scroll sideways."""
+        page, size = self.page, self.page.viewport_size
+        found = self.axe()
+        page.emulate_media(color_scheme="dark")
+        found += [f"dark: {each}" for each in self.axe(COLOURS)]
+        page.emulate_media(color_scheme="light")
+        page.set_viewport_size({"width": 360, "height": 740})
+        if (
+            width := page.evaluate("Math.max(document.body.scrollWidth, document.querySelector('main').scrollWidth)")
+        ) > 360:
+            found.append(f"at 360 pixels it is {width} wide")
+        if size is not None:
+            page.set_viewport_size(size)
+        return found
+
 
 @contextlib.contextmanager
 def context_of(browser: Browser, **options: Any) -> Iterator[BrowserContext]:

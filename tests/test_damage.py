@@ -13,6 +13,7 @@ from history.sweeping import sweep
 from s3_server import S3Server
 
 import omnigraph as og
+from omnigraph.cli.main import run
 from omnigraph.errors import (
     CommitNotFound,
     Damaged,
@@ -24,11 +25,11 @@ from omnigraph.errors import (
 )
 from omnigraph.graph import Lost
 from omnigraph.history import PreparedPlan, PublishPlan, lineage
-from omnigraph.pipeline.repair.commits import reset_to
-from omnigraph.pipeline.repair.job import RepairJob
-from omnigraph.pipeline.runner import LocalRunner
+from omnigraph.maintenance.repair.commits import reset_to
+from omnigraph.maintenance.repair.job import RepairJob
 from omnigraph.read.search import candidates
-from omnigraph.tables import index_checks
+from omnigraph.tables import verifying
+from omnigraph.tasks.runner import LocalRunner
 
 Repaired = Literal["cannot be opened", "named", "rebuilt", "built again", "reset", "dropped"]
 
@@ -52,8 +53,8 @@ def _searches_go_through_the_index() -> Iterator[None]:
 def _few_questions_to_an_index() -> Iterator[None]:
     """Here files are damaged; that an index which answers wrongly is found is shown in tests/health."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index_checks, "SAMPLES", 1)
-        patch.setattr(index_checks, "MAX_RANGES", 2)
+        patch.setattr(verifying, "SAMPLES", 1)
+        patch.setattr(verifying, "MAX_RANGES", 2)
         yield
 
 
@@ -185,7 +186,7 @@ NEEDED_BY = {
     "log segment": {"log"},
     "write keys": {"repeat a keyed write"},
     "ancestry": {"merge"},
-    "prepared plan": {"list prepared writes", "cleanup"},
+    "prepared plan": set(),
     "lease": {"cleanup", "storage"},
     "manifest": {"query", "export", "diff", "entity"},
     "data file": {"query", "export"},
@@ -230,7 +231,7 @@ def test_damage_names_the_file(kind: str, harm: str, folder: Path, answers: dict
         assert others.keys() == {"open in full", "cleanup", "storage"}
         return
     assert named >= NEEDED_BY[kind] | {"open in full"}
-    assert others == {}
+    assert others.keys() == ({"list prepared writes"} if kind == "prepared plan" else set())
 
 
 @pytest.fixture(scope="module")
@@ -458,6 +459,21 @@ def test_a_damaged_tag_can_be_made_again_and_a_damaged_plan_discarded(folder: Pa
     graph.recovery.discard(plan)
     assert graph.recovery.list() == []
     og.open(folder, verify="full")
+
+
+def test_a_damaged_plan_is_listed_as_such_and_stops_nobody(folder: Path) -> None:
+    file = FILES["prepared plan"](folder)
+    flip_a_bit(file)
+    graph = og.open(folder)
+    (prepared,) = graph.recovery.list()
+    assert (prepared.commit_id, prepared.state, prepared.branch) == (file.stem, "damaged", None)
+    with pytest.raises(Damaged, match=f"recovery discard {file.stem}"):
+        graph.recovery.resume(file.stem)
+    assert graph.storage().types
+    graph.cleanup(keep=1)
+    assert file.exists()
+    for arguments in (["status", str(folder)], ["recovery", "list", "--store", str(folder)]):
+        assert run(arguments) == 0
 
 
 def test_a_swept_entry_is_a_gap_in_history_and_not_damage(folder: Path) -> None:

@@ -62,13 +62,13 @@ def scopes(module: str) -> list[list[str]]:
 @cache
 def lazy_names(package: str) -> dict[str, str]:
     """The names of a package that are imported when they are first used, with their modules."""
-    homes: dict[str, tuple[str, ...]] = getattr(import_module(package), "_HOMES", {}) if is_lazy(package) else {}
+    homes: dict[str, tuple[str, ...]] = getattr(import_module(package), "_EXPORTS", {}) if is_lazy(package) else {}
     return {name: home for home, names in homes.items() if home != package for name in names}
 
 
 def is_lazy(package: str) -> bool:
     return any(
-        isinstance(node, ast.Assign) and getattr(node.targets[0], "id", None) == "_HOMES"
+        isinstance(node, ast.Assign) and getattr(node.targets[0], "id", None) == "_EXPORTS"
         for node in trees()[package].body
     )
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
+from omnigraph._internal.runtime import ByteCache, size_in_bytes
 from omnigraph.errors import UsageError
-from omnigraph.runtime import ByteCache, size_in_bytes
-from omnigraph.tables.place import tables_at
+from omnigraph.tables.store import tables_at
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person"
 DENSE = "query q() { match { $p: Person  $p knows $q } return { $p.name as name, count($q) as n } order { n desc } limit 1 }"

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import omnigraph as og
-from omnigraph.pipeline.spark.catalog import JAR
+from omnigraph.spark.graph_catalog import JAR
 
 SOURCES = Path(__file__).parent / "spark_catalog"
 SOURCES_ENTRY = "sources.sha256"

@@ -27,7 +27,7 @@ ENCODED = QUERY.replace("%", "%25").replace("&", "%26").replace("\n", "%0A").rep
 VIEWS = {
     "overview": ("overview", "li >> text=take the seventh city"),
     "schema": ("schema?type=Person", "aside >> text=Rules"),
-    "browse": ("browse/Person?filter=age.gt:30&order=age&row=Ada+Lindqvist", "aside >> text=born"),
+    "browse": ("browse/Person?filter=age.gt:30&order=age&row=Ada+Lindqvist", "[data-row='0'] >> text=Moreau"),
     "explore": ("explore?node=Person:Ada+Lindqvist&node=Person:Dee+Lindqvist", "aside >> text=WorksAt >> nth=0"),
     "query": (f"query?q={ENCODED}&params=%7B%22who%22%3A%22Ada+Lindqvist%22%7D", "[role=gridcell] >> nth=0"),
     "history": ("history", "text=take the seventh city"),
@@ -57,6 +57,7 @@ def main() -> None:
                             watched.page.wait_for_selector(expected)
                             if name == "merge":
                                 watched.page.keyboard.press("2")
+                            watched.page.wait_for_function("() => !document.querySelector('.skeleton')")
                             watched.page.wait_for_timeout(700)
                             watched.page.screenshot(path=target / f"{name}-{theme}{suffix}.png")
                         assert watched.problems == [], watched.problems

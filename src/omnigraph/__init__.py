@@ -13,17 +13,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnigraph.lazy_names import names_of
+from omnigraph._internal.lazy_imports import lazy_attributes
 from omnigraph.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from omnigraph import errors, spark
+    from omnigraph._internal.deadlines import Cancellation
+    from omnigraph._internal.runtime import Runtime
+    from omnigraph.algorithms.result import AlgorithmResult
     from omnigraph.changes import Baseline, CommitChanges, CommitPage, EntityChange, FeedPage, TypeChanges
-    from omnigraph.client.branches import RemoteBranches, RemoteTags
-    from omnigraph.client.graph import RemoteGraph, connect
-    from omnigraph.client.stored_queries import RemoteStoredQueries, ServedQuery
-    from omnigraph.client.upkeep import RemoteRecovery
-    from omnigraph.deadlines import Cancellation
+    from omnigraph.client.graph import (
+        RemoteBranches,
+        RemoteGraph,
+        RemoteStoredQueries,
+        RemoteTags,
+        ServedQuery,
+        connect,
+    )
+    from omnigraph.client.maintenance import RemoteRecovery
+    from omnigraph.evolve.apply import SchemaReceipt
+    from omnigraph.evolve.migrating import BrokenQuery
     from omnigraph.graph import (
         Branch,
         Distance,
@@ -45,9 +54,10 @@ if TYPE_CHECKING:
         lint_schema,
         open,
     )
-    from omnigraph.graph.algorithms import GraphAlgorithms
-    from omnigraph.graph.frames import GraphTables
+    from omnigraph.graph.reading import GraphAlgorithms, GraphTables
     from omnigraph.history import Commit, CommitRef
+    from omnigraph.indexing.indexes import IndexState
+    from omnigraph.infer.inferring import InferredSchema
     from omnigraph.language.catalog import (
         Annotation,
         Catalog,
@@ -66,12 +76,22 @@ if TYPE_CHECKING:
     from omnigraph.language.schema.lint import SchemaFinding
     from omnigraph.language.schema.migration import MigrationPlan
     from omnigraph.language.schema.migration_steps import MigrationStep
+    from omnigraph.load.explaining import LoadExplanation
+    from omnigraph.load.receipt import LoadCounts, LoadReceipt, LoadRefusal, MissingNodes
     from omnigraph.maintenance.cleanup import Totals
-    from omnigraph.maintenance.health import PendingIndex, TableShape
-    from omnigraph.maintenance.indexes import IndexState
+    from omnigraph.maintenance.embed import EmbeddedProperty, EmbedReport
     from omnigraph.maintenance.optimize import OptimizeReport, TableReport
+    from omnigraph.maintenance.repair.report import RepairReport, RepairStep
     from omnigraph.maintenance.replication import CopyReport
-    from omnigraph.maintenance.reports import CleanupReport, KeptBy, StorageReport, TypeStorage
+    from omnigraph.maintenance.reports import (
+        CleanupReport,
+        KeptBy,
+        PendingIndex,
+        StorageReport,
+        TableShape,
+        TypeStorage,
+    )
+    from omnigraph.maintenance.verify.findings import Finding, VerifyReport
     from omnigraph.merge import (
         NO_VALUE,
         MergeConflict,
@@ -83,66 +103,89 @@ if TYPE_CHECKING:
         SchemaLine,
         TypeSummary,
     )
-    from omnigraph.pipeline.algorithms.result import AlgorithmResult
-    from omnigraph.pipeline.embed import EmbeddedProperty, EmbedReport
-    from omnigraph.pipeline.engines import Engine
-    from omnigraph.pipeline.evolve.apply import SchemaReceipt
-    from omnigraph.pipeline.evolve.queries import BrokenQuery
-    from omnigraph.pipeline.infer.inferring import InferredSchema
-    from omnigraph.pipeline.load.explaining import LoadExplanation
-    from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt, LoadRefusal, MissingNodes
-    from omnigraph.pipeline.progress import Status
-    from omnigraph.pipeline.repair.report import RepairReport, RepairStep
-    from omnigraph.pipeline.stages import Stage
-    from omnigraph.pipeline.verify.findings import Finding, VerifyReport
-    from omnigraph.policy import Ask, Decision, Gate, Policy, load_policy
+    from omnigraph.pictures.picture import Picture, PictureEdge, PictureNode
+    from omnigraph.policy import AccessRequest, Authorizer, Decision, Policy, load_policy
     from omnigraph.read import (
         Blob,
         EntityVersion,
         Explanation,
         InputChoice,
         InputColumns,
-        Picture,
-        PictureEdge,
-        PictureNode,
         Result,
         SqlColumn,
         SqlResult,
         Step,
         Timing,
     )
-    from omnigraph.runtime import Runtime
-    from omnigraph.values.entities import Entity, JsonValue, Value
+    from omnigraph.tasks.engines import Engine
+    from omnigraph.tasks.progress import Stage, Status
+    from omnigraph.values.arrow import Entity, JsonValue, Value
     from omnigraph.values.types import PropertyType, Scalar
     from omnigraph.write import Receipt, TypeCounts
 
-_HOMES = {
-    "omnigraph": ("errors", "spark"),
-    "omnigraph.changes": ("Baseline", "CommitChanges", "CommitPage", "EntityChange", "FeedPage", "TypeChanges"),
-    "omnigraph.deadlines": ("Cancellation",),
-    "omnigraph.client.branches": ("RemoteBranches", "RemoteTags"),
-    "omnigraph.client.graph": ("RemoteGraph", "connect"),
-    "omnigraph.client.stored_queries": ("RemoteStoredQueries", "ServedQuery"),
-    "omnigraph.client.upkeep": ("RemoteRecovery",),
+_EXPORTS = {
+    "omnigraph.pictures.picture": ("Picture", "PictureEdge", "PictureNode"),
+    "omnigraph": (
+        "errors",
+        "spark",
+    ),
+    "omnigraph.changes": (
+        "Baseline",
+        "CommitChanges",
+        "CommitPage",
+        "EntityChange",
+        "FeedPage",
+        "TypeChanges",
+    ),
+    "omnigraph._internal.deadlines": ("Cancellation",),
+    "omnigraph.client.graph": (
+        "RemoteBranches",
+        "RemoteTags",
+        "RemoteGraph",
+        "connect",
+        "RemoteStoredQueries",
+        "ServedQuery",
+    ),
+    "omnigraph.client.maintenance": ("RemoteRecovery",),
     "omnigraph.graph": (
         *("Branch", "Distance", "Graph", "GraphBranches", "GraphRecovery", "GraphSnapshot", "GraphTags", "Imported"),
         *("PreparedWrite", "Tag", "Transaction", "TypeState", "clone", "import_data", "infer_schema", "init"),
         *("lint", "lint_schema", "open"),
     ),
-    "omnigraph.history": ("Commit", "CommitRef"),
+    "omnigraph.history": (
+        "Commit",
+        "CommitRef",
+    ),
     "omnigraph.language.catalog": (
         *("Annotation", "Catalog", "Constraint", "EdgeType", "Embed", "EntityType"),
         *("InterfaceType", "LiteralValue", "NodeType", "Property", "StoredColumn"),
     ),
     "omnigraph.language.query.plan": ("ResultColumn",),
-    "omnigraph.language.query.lint": ("LintReport", "LintedQuery", "QueryFinding"),
+    "omnigraph.language.query.lint": (
+        "LintReport",
+        "LintedQuery",
+        "QueryFinding",
+    ),
     "omnigraph.language.schema.lint": ("SchemaFinding",),
     "omnigraph.language.schema.migration": ("MigrationPlan",),
     "omnigraph.language.schema.migration_steps": ("MigrationStep",),
-    "omnigraph.maintenance.health": ("PendingIndex", "TableShape"),
-    "omnigraph.maintenance.optimize": ("OptimizeReport", "TableReport"),
-    "omnigraph.pipeline.embed": ("EmbedReport", "EmbeddedProperty"),
-    "omnigraph.pipeline.evolve.apply": ("SchemaReceipt",),
+    "omnigraph.maintenance.reports": (
+        "PendingIndex",
+        "TableShape",
+        "CleanupReport",
+        "KeptBy",
+        "StorageReport",
+        "TypeStorage",
+    ),
+    "omnigraph.maintenance.optimize": (
+        "OptimizeReport",
+        "TableReport",
+    ),
+    "omnigraph.maintenance.embed": (
+        "EmbedReport",
+        "EmbeddedProperty",
+    ),
+    "omnigraph.evolve.apply": ("SchemaReceipt",),
     "omnigraph.maintenance.replication": ("CopyReport",),
     "omnigraph.merge": (
         "NO_VALUE",
@@ -155,37 +198,68 @@ _HOMES = {
         "SchemaLine",
         "TypeSummary",
     ),
-    "omnigraph.pipeline.evolve.queries": ("BrokenQuery",),
-    "omnigraph.pipeline.engines": ("Engine",),
-    "omnigraph.pipeline.infer.inferring": ("InferredSchema",),
-    "omnigraph.pipeline.load.explaining": ("LoadExplanation",),
-    "omnigraph.pipeline.load.receipt": ("LoadCounts", "LoadReceipt", "LoadRefusal", "MissingNodes"),
-    "omnigraph.pipeline.progress": ("Status",),
-    "omnigraph.pipeline.repair.report": ("RepairReport", "RepairStep"),
-    "omnigraph.graph.algorithms": ("GraphAlgorithms",),
-    "omnigraph.graph.frames": ("GraphTables",),
-    "omnigraph.pipeline.algorithms.result": ("AlgorithmResult",),
+    "omnigraph.evolve.migrating": ("BrokenQuery",),
+    "omnigraph.tasks.engines": ("Engine",),
+    "omnigraph.infer.inferring": ("InferredSchema",),
+    "omnigraph.load.explaining": ("LoadExplanation",),
+    "omnigraph.load.receipt": (
+        "LoadCounts",
+        "LoadReceipt",
+        "LoadRefusal",
+        "MissingNodes",
+    ),
+    "omnigraph.tasks.progress": (
+        "Status",
+        "Stage",
+    ),
+    "omnigraph.maintenance.repair.report": (
+        "RepairReport",
+        "RepairStep",
+    ),
+    "omnigraph.graph.reading": (
+        "GraphAlgorithms",
+        "GraphTables",
+    ),
+    "omnigraph.algorithms.result": ("AlgorithmResult",),
     "omnigraph.maintenance.cleanup": ("Totals",),
-    "omnigraph.maintenance.indexes": ("IndexState",),
-    "omnigraph.maintenance.reports": ("CleanupReport", "KeptBy", "StorageReport", "TypeStorage"),
-    "omnigraph.pipeline.stages": ("Stage",),
-    "omnigraph.pipeline.verify.findings": ("Finding", "VerifyReport"),
-    "omnigraph.policy": ("Ask", "Decision", "Gate", "Policy", "load_policy"),
+    "omnigraph.indexing.indexes": ("IndexState",),
+    "omnigraph.maintenance.verify.findings": (
+        "Finding",
+        "VerifyReport",
+    ),
+    "omnigraph.policy": (
+        "AccessRequest",
+        "Decision",
+        "Authorizer",
+        "Policy",
+        "load_policy",
+    ),
     "omnigraph.read": (
         *("Blob", "InputChoice", "EntityVersion", "Explanation", "InputColumns", "Result", "SqlColumn", "SqlResult"),
-        *("Picture", "PictureEdge", "PictureNode", "Step", "Timing"),
+        *("Step", "Timing"),
     ),
-    "omnigraph.runtime": ("Runtime",),
-    "omnigraph.values.entities": ("Entity", "JsonValue", "Value"),
-    "omnigraph.values.types": ("PropertyType", "Scalar"),
-    "omnigraph.write": ("Receipt", "TypeCounts"),
+    "omnigraph._internal.runtime": ("Runtime",),
+    "omnigraph.values.arrow": (
+        "Entity",
+        "JsonValue",
+        "Value",
+    ),
+    "omnigraph.values.types": (
+        "PropertyType",
+        "Scalar",
+    ),
+    "omnigraph.write": (
+        "Receipt",
+        "TypeCounts",
+    ),
 }
 
 __all__ = [
     "NO_VALUE",
+    "AccessRequest",
     "AlgorithmResult",
     "Annotation",
-    "Ask",
+    "Authorizer",
     "Baseline",
     "Blob",
     "Branch",
@@ -213,7 +287,6 @@ __all__ = [
     "Explanation",
     "FeedPage",
     "Finding",
-    "Gate",
     "Graph",
     "GraphAlgorithms",
     "GraphBranches",
@@ -307,7 +380,7 @@ __all__ = [
 ]
 
 
-__getattr__ = names_of("omnigraph", _HOMES)
+__getattr__ = lazy_attributes("omnigraph", _EXPORTS)
 
 
 def __dir__() -> list[str]:

@@ -167,7 +167,8 @@ export async function follow(path: string, signal: AbortSignal, on: (event: stri
   for (let attempt = 0; !signal.aborted; attempt++) {
     try {
       const response = await exchange(path, { signal });
-      if (!response.ok || !response.body) return;
+      if (response.status >= 400 && response.status < 500) return;
+      if (!response.ok || !response.body) throw new Error(`the server answered ${response.status}`);
       attempt = 0;
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       let rest = "";
@@ -189,12 +190,11 @@ export async function follow(path: string, signal: AbortSignal, on: (event: stri
   }
 }
 
-/** Opens a link that cannot carry a token, with a ticket that works once. */
-export async function download(graph: string, path: string, name: string): Promise<void> {
+/** Saves what a path answers. */
+export async function download(path: string, name: string): Promise<void> {
   const response = await exchange(path, {});
   if (!response.ok) throw await errorOf(response);
   saveFile(name, await response.blob());
-  void graph;
 }
 
 export function saveFile(name: string, data: Blob | string, type = "text/plain"): void {

@@ -219,7 +219,7 @@ function Rows({ info, columns, first, isLoading, total, commit, order, filters, 
   for (let number = view.first; number < view.last; number++) numbers.push(number);
   return (
     <>
-    <div class="grid" ref={frame} role="grid" aria-label={info.name} aria-rowcount={total + 1} aria-busy={isLoading} onKeyDown={keys}>
+    <div class={`grid${total === 0 || (isLoading && !first) ? " bare" : ""}`} ref={frame} role="grid" aria-label={info.name} aria-rowcount={total + 1} aria-busy={isLoading} onKeyDown={keys}>
       <div class="header" role="row" aria-rowindex={1}>
         {columns.map((column) => (
           <div key={column.name} class="cell" role="columnheader" style={{ width: `${column.width}px` }} aria-sort={order === column.name ? "ascending" : order === `${column.name}:desc` ? "descending" : "none"}>

@@ -164,7 +164,8 @@ function Changes({ from, to, steps }: { from: string; to: string; steps?: (ends:
       <div class={chosen && tab !== "json" ? "split" : "fill"}>
         {tab === "list" && <List list={list} total={total} selected={selected} />}
         {tab === "table" && <Table list={list} selected={selected} />}
-        {tab === "picture" && <DiffPicture from={summary.data?.from ?? from} to={summary.data?.to ?? to} list={list} total={total} summary={rows} types={types} selected={selected} />}
+        {tab === "picture" && summary.isLoading && <div class="card"><Skeleton lines={8} /></div>}
+        {tab === "picture" && summary.data && !summary.isLoading && <DiffPicture to={summary.data.to} list={list} total={total} summary={rows} types={types} selected={selected} />}
         {tab === "json" && <JsonForm list={list} />}
         {chosen && tab !== "json" && <ChangePanel change={chosen} tab={tab} from={from} to={to} />}
       </div>
@@ -339,7 +340,7 @@ function ChangePanel({ change, tab, from, to }: { change: Change; tab: string; f
   const edge = edgeTypes.value.get(change.type.name);
   const ends = (change.after ?? change.before)?.endpoints;
   return (
-    <aside class="card scroll" aria-label="The change" aria-live="polite">
+    <aside class="card scroll closable" aria-label="The change" aria-live="polite">
       <header>
         <Sign op={change.op} />
         <h2 class="ellipsis"><TypeName name={change.type.name} kind={change.kind} /></h2>

@@ -80,7 +80,7 @@ function grouped(summary: readonly TypeSummary[]): Near {
   return { nodes, edges };
 }
 
-export function DiffPicture({ from, to, list, total, summary, types, selected }: { from: string; to: string; list: ChangeList; total: number; summary: TypeSummary[]; types: string[]; selected: string }) {
+export function DiffPicture({ to, list, total, summary, types, selected }: { to: string; list: ChangeList; total: number; summary: TypeSummary[]; types: string[]; selected: string }) {
   const isLarge = total > MAX_DRAWN;
   const [hasNear, setNear] = useState(true);
   useEffect(() => {
@@ -88,15 +88,12 @@ export function DiffPicture({ from, to, list, total, summary, types, selected }:
   }, [isLarge, list.isComplete, list.isLoading]);
   const isReady = isLarge || list.isComplete;
   const changed = list.changes.filter((change) => change.kind === "node" && nodeTypes.value.has(change.type.name));
-  const near = useLoad([from, to, isReady && !isLarge, hasNear, list.changes.length, types], async (stop) => {
+  const near = useLoad([to, isReady && !isLarge, hasNear, list.changes.length, types], async (stop) => {
     if (!isReady || isLarge || !hasNear) return { nodes: [], edges: [] };
-    const group = (changes: Change[]) => Map.groupBy(changes, (change) => change.type.name);
-    const ids = (changes: Change[]) => new Map([...group(changes)].map(([type, members]) => [type, members.map((change) => change.id)]));
-    const parts = await Promise.all([
-      neighbours(graph.value, to, ids(changed.filter((change) => change.op !== "delete")), stop),
-      neighbours(graph.value, from, ids(changed.filter((change) => change.op === "delete")), stop),
-    ]);
-    return { nodes: parts.flatMap((part) => part.nodes), edges: parts.flatMap((part) => part.edges) };
+    // The edges of a removed node are removed with it: only what is still there has unchanged ones.
+    const kept = changed.filter((change) => change.op !== "delete");
+    const ids = [...Map.groupBy(kept, (change) => change.type.name)].map(([type, members]) => [type, members.map((change) => change.id)] as const);
+    return neighbours(graph.value, to, new Map(ids), stop);
   });
   const rows = summary.filter((row) => !types.length || types.includes(row.type_name));
   const drawn = useMemo(() => (isLarge ? grouped(rows) : drawing(list.changes, near.data)), [isLarge, list.changes, near.data, rows.length, total]);

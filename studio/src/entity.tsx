@@ -13,7 +13,7 @@ export function EntityPanel({ type, id, onClose, children }: { type: string; id:
   const entity = useLoad([type, id, commit], (stop) => (commit ? get<EntityState>(pathOf(graphPath(graph.value, "/entity"), { type, id, rev: commit }), stop) : null));
   const tabs: [string, string][] = [["values", "Values"], ...(isNode ? [["edges", "Edges"] as [string, string]] : []), ["versions", "Versions"]];
   return (
-    <aside class="card scroll" aria-label={`${type} ${id}`}>
+    <aside class={`card scroll${onClose ? " closable" : ""}`} aria-label={`${type} ${id}`}>
       <header>
         <h2 class="ellipsis"><TypeName name={type} /></h2>
         <span class="spacer" />
@@ -32,7 +32,7 @@ export function EntityPanel({ type, id, onClose, children }: { type: string; id:
                   {value.endpoints && <Ends type={type} ends={value.endpoints} />}
                   <Properties of={value.properties} />
                   {Object.entries(value.blobs ?? {}).map(([name, size]) => (
-                    <Button key={name} onClick={() => void download(graph.value, pathOf(graphPath(graph.value, "/blob"), { entity: value.entity_kind, type, id, property: name, snapshot: commit }), `${id}.${name}`)}>
+                    <Button key={name} onClick={() => void download(pathOf(graphPath(graph.value, "/blob"), { entity: value.entity_kind, type, id, property: name, snapshot: commit }), `${id}.${name}`)}>
                       {name}: {bytes(size)}
                     </Button>
                   ))}

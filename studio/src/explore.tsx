@@ -32,6 +32,14 @@ const splitKey = (key: string): [string, string] => {
   return [key.slice(0, at), key.slice(at + 1)];
 };
 
+/** What a person calls it, as the server names neighbours: a name or title, the first text, or its id. */
+function nameOf(type: string, id: string, properties: Fields): string {
+  const texts = (nodeTypes.value.get(type)?.properties ?? []).filter((property) => property.scalar === "String" && !property.list).map((property) => property.name);
+  const named = ["name", "title", "label"].filter((name) => texts.includes(name));
+  for (const name of [...named, ...texts]) if (properties[name]) return String(properties[name]);
+  return id;
+}
+
 export function Explore() {
   if (!catalog.value.data) return <Skeleton lines={10} />;
   if (!catalog.value.data.nodes.some((node) => node.entity_count)) return <><Head title="Explore" /><Empty title="There is no node yet"><a class="button" href={link("loads")}>Load a file</a></Empty></>;
@@ -48,6 +56,7 @@ function Walk() {
   const [error, setError] = useState<ApiError | null>(null);
   const [off, setOff] = useState<Set<string>>(new Set());
   const [sizing, setSizing] = useState("");
+  const naming = param("name");
   const [pinned, setPinned] = useState<Set<string>>(new Set());
   const [slice, setSlice] = useState<Slice | null>(null);
   const pathFrom = param("path");
@@ -77,7 +86,7 @@ function Walk() {
         const [type, id] = splitKey(key);
         try {
           const [state, answer] = await Promise.all([get<EntityState>(pathOf(graphPath(name, "/entity"), { type, id, rev: commit }), stop.signal), near(key, {}, stop.signal)]);
-          next = absorb({ ...next, nodes: new Map(next.nodes).set(key, { type, id, label: id, properties: state.properties }) }, answer, key);
+          next = absorb({ ...next, nodes: new Map(next.nodes).set(key, { type, id, label: nameOf(type, id, state.properties), properties: state.properties }) }, answer, key);
         } catch (problem) {
           if (!stop.signal.aborted) setError(asApiError(problem));
         }
@@ -144,14 +153,15 @@ function Walk() {
     if (onPath?.length) for (const edge of edges) edge.isFaded = !onPath.includes(edge.key);
     const nodesOnPath = new Set(onPath?.length ? edges.filter((edge) => onPath.includes(edge.key)).flatMap((edge) => [edge.source, edge.target]) : []);
     const nodes: PictureNode[] = [...scene.nodes].filter(([, node]) => !off.has(node.type) && inSlice(node.properties, slice)).map(([key, node]) => ({
-      key, type: node.type, label: node.label, op: ops?.get(key), isPinned: pinned.has(key), isFaded: (!!ops && !ops.has(key)) || (nodesOnPath.size > 0 && !nodesOnPath.has(key)),
+      key, type: node.type, label: String(node.properties[naming] ?? node.label), op: ops?.get(key), isPinned: pinned.has(key), isFaded: (!!ops && !ops.has(key)) || (nodesOnPath.size > 0 && !nodesOnPath.has(key)),
       size: sizing === "" ? 9 : sizing === "degree" ? 6 + Math.min(16, 2 * Math.sqrt(degree.get(key) ?? 0) * 2) : 6 + 14 * Math.sqrt(Math.max(0, Number(node.properties[sizing]) || 0) / most),
     }));
     const kept = new Set(nodes.map((node) => node.key));
     return { nodes, edges: edges.filter((edge) => kept.has(edge.source) && kept.has(edge.target)), path: onPath };
-  }, [scene, off, ops, sizing, pinned, slice, pathFrom, selected]);
+  }, [scene, off, ops, sizing, naming, pinned, slice, pathFrom, selected]);
   const types = [...new Set([...scene.nodes.values()].map((node) => node.type))];
   const edgeNames = [...new Set([...scene.edges.values()].map((edge) => edge.type))];
+  const textual = [...new Set(types.flatMap((type) => (nodeTypes.value.get(type)?.properties ?? []).filter((property) => property.scalar === "String" && !property.list).map((property) => property.name)))];
   const numeric = [...new Set(types.flatMap((type) => (nodeTypes.value.get(type)?.properties ?? []).filter((property) => /^[IUF]\d+$/.test(property.scalar) && !property.list).map((property) => property.name)))];
   const sliceable = [...new Set(types.flatMap((type) => (nodeTypes.value.get(type)?.properties ?? []).filter((property) => /^([IUF]\d+|Date|DateTime)$/.test(property.scalar) && !property.list).map((property) => property.name)))];
   const toggle = (each: string) => setOff((old) => { const next = new Set(old); if (next.has(each)) next.delete(each); else next.add(each); return next; });
@@ -167,19 +177,18 @@ function Walk() {
       ) : (
         <div class="split">
           <div class="fill">
-            <div class="row">
+            <div class="row scene-controls">
               <Button onClick={undo} why={past.current.length ? "" : "nothing was done yet"}>Undo</Button>
-              <label class="row small">Size <select value={sizing} onChange={(event) => setSizing(event.currentTarget.value)}><option value="">all alike</option><option value="degree">by edges</option>{numeric.map((each) => <option key={each} value={each}>{each}</option>)}</select></label>
-              <label class="row small">Compare with <select value={other} onChange={(event) => setParams({ with: event.currentTarget.value })}><option value="">nothing</option>{[...new Set([...names, other].filter(Boolean))].map((each) => <option key={each}>{each}</option>)}</select></label>
-              <label class="row small">Slice by <select value={slice?.property ?? ""} onChange={(event) => setSlice(event.currentTarget.value ? { property: event.currentTarget.value, low: -Infinity, high: Infinity } : null)}><option value="">nothing</option>{sliceable.map((each) => <option key={each} value={each}>{each}</option>)}</select></label>
+              <select aria-label="Size" value={sizing} onChange={(event) => setSizing(event.currentTarget.value)}><option value="">one size</option><option value="degree">size: by edges</option>{numeric.map((each) => <option key={each} value={each}>size: {each}</option>)}</select>
+              <select aria-label="Compare with" value={other} onChange={(event) => setParams({ with: event.currentTarget.value })}><option value="">compare…</option>{[...new Set([...names, other].filter(Boolean))].map((each) => <option key={each} value={each}>with {each}</option>)}</select>
+              <select aria-label="Slice by" value={slice?.property ?? ""} onChange={(event) => setSlice(event.currentTarget.value ? { property: event.currentTarget.value, low: -Infinity, high: Infinity } : null)}><option value="">slice…</option>{sliceable.map((each) => <option key={each} value={each}>slice: {each}</option>)}</select>
+              {textual.length > 1 && <select aria-label="Name by" value={naming} onChange={(event) => setParams({ name: event.currentTarget.value }, true)}><option value="">names</option>{textual.map((each) => <option key={each} value={each}>names: {each}</option>)}</select>}
               <Button aria-pressed={isTable} onClick={() => setTable(!isTable)}>Table</Button>
-              <span class="grow" />
-              <Button onClick={() => saveFile("scene.json", JSON.stringify({ nodes: [...scene.nodes.values()], edges: [...scene.edges.values()] }, null, 1), "application/json")}>JSON</Button>
             </div>
             {slice && <Slicer slice={slice} values={[...scene.nodes.values()].map((node) => numberOf(node.properties[slice.property])).filter((value) => value !== null)} onChange={setSlice} />}
             {drawn.path && <p class="small" role="status">{drawn.path.length ? `${plural(drawn.path.length, "edge")} from ${shown(splitKey(pathFrom)[1], 40)} to ${shown(splitKey(selected)[1], 40)}` : `No path between the two in what is shown`} <Button onClick={() => setParams({ path: null }, true)}>Forget the path</Button></p>}
             <div class="fill picture-holder">
-              <Picture nodes={drawn.nodes} edges={drawn.edges} selected={selected} onSelect={(key) => key && setParams({ sel: key }, true)} onExpand={(key) => void expand(key)} label="The neighbourhood" />
+              <Picture nodes={drawn.nodes} edges={drawn.edges} selected={selected} onSelect={(key) => key && setParams({ sel: key }, true)} onExpand={(key) => void expand(key)} label="The neighbourhood" tools={<Button onClick={() => saveFile("scene.json", JSON.stringify({ nodes: [...scene.nodes.values()], edges: [...scene.edges.values()] }, null, 1), "application/json")}>JSON</Button>} />
               <div class="legend" role="group" aria-label="Types in the picture">
                 {types.map((type) => <Button key={type} aria-pressed={!off.has(type)} onClick={() => toggle(type)}><TypeName name={type} kind="node" /></Button>)}
                 {edgeNames.map((type) => <Button key={type} aria-pressed={!off.has(type)} onClick={() => toggle(type)}><TypeName name={type} kind="edge" /></Button>)}
@@ -297,7 +306,7 @@ function Starts({ onChoose }: { onChoose: (key: string) => void }) {
       {load.error && <Problem error={load.error} />}
       {!load.data && !load.error && <Skeleton />}
       {(load.data ?? []).map(({ node, rows }) => (
-        <section key={node.name} class="card"><header><h2><TypeName name={node.name} kind="node" /></h2><span class="spacer" /><span class="muted small">{count(node.entity_count)}</span></header><div class="body"><ul class="list">{rows.map((row) => <li key={String(row.id)}><button type="button" class="link" onClick={() => onChoose(`${node.name}:${String(row.id)}`)}><bdi>{shown(row.id, 80)}</bdi></button></li>)}</ul></div></section>
+        <section key={node.name} class="card"><header><h2><TypeName name={node.name} kind="node" /></h2><span class="spacer" /><span class="muted small">{count(node.entity_count)}</span></header><div class="body"><ul class="list">{rows.map((row) => <li key={String(row.id)}><button type="button" class="link" onClick={() => onChoose(`${node.name}:${String(row.id)}`)}><bdi>{shown(nameOf(node.name, String(row.id), row), 80)}</bdi></button></li>)}</ul></div></section>
       ))}
     </div>
   );

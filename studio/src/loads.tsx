@@ -93,7 +93,7 @@ export function Loads() {
             {head.length > 0 && <pre class="code" tabIndex={0} aria-label={`First lines of ${file.name}`}>{head.map((line) => shown(line, 200)).join("\n")}</pre>}
           </div>
         ))}
-        <div class="row">
+        <div class="row form">
           <label class="field">Mode<select value={mode} onChange={(event) => setMode(event.currentTarget.value)}>{MODES.map(([name, text]) => <option key={name} value={name}>{text}</option>)}</select></label>
           <label class="check"><input type="checkbox" checked={isNewBranch} onChange={(event) => setNewBranch(event.currentTarget.checked)} />Make a branch for this, from {base}</label>
           {isNewBranch && <label class="field">Branch<input type="text" value={branchName} onInput={(event) => setBranchName(event.currentTarget.value)} /></label>}
@@ -176,8 +176,8 @@ function RejectTable({ text, rows, total, reason, onReason }: { text: string; ro
       <div class="row" role="group" aria-label="Reasons">{groups.map(([name, members]) => <Button key={name} aria-pressed={reason === name} onClick={() => onReason(reason === name ? "" : name)}><span class="ellipsis">{shown(name, 90)}</span> <strong>{count(members.length)}</strong></Button>)}</div>
       <div class="scroll rejects" tabIndex={0} role="group" aria-label="Refused records">
         <table>
-          <thead><tr><th>File</th><th class="number">Line</th><th>Why</th><th>Record</th></tr></thead>
-          <tbody>{list.slice(0, 200).map((row, at) => <tr key={at}><td class="ellipsis">{shown(row.file ?? "", 60)}</td><td class="number">{row.line === undefined ? "" : shown(row.line)}</td><td>{shown(reasonOf(row), 300)}</td><td class="mono"><Value value={row.record ?? row.data ?? null} limit={300} /></td></tr>)}</tbody>
+          <thead><tr><th>File</th><th class="number">Line</th><th>Type</th><th>Property</th><th>Why</th><th>Record</th></tr></thead>
+          <tbody>{list.slice(0, 200).map((row, at) => <tr key={at}><td class="ellipsis">{shown(row.file ?? "", 60)}</td><td class="number">{row.line === undefined ? "" : shown(row.line)}</td><td>{shown(row.type_name ?? "")}</td><td>{shown(row.property ?? "")}</td><td>{shown(reasonOf(row), 300)}{row.hint && <span class="muted small"> {shown(row.hint, 200)}</span>}</td><td class="mono"><Value value={row.record ?? row.data ?? null} limit={300} /></td></tr>)}</tbody>
         </table>
       </div>
       <p class="muted small">Correct the file and load it again: mode merge changes nothing that is already there.</p>

@@ -18,6 +18,7 @@ interface Decision {
 }
 type Decisions = Record<string, Decision>;
 
+const MAX_LISTED = 500;
 const SIDES: Side[] = ["base", "ours", "theirs"];
 const KINDS: Record<string, string> = {
   divergent_insert: "Both added it, differently",
@@ -62,7 +63,7 @@ const storageKey = (review: Review): string => `omnigraph.review.${graph.value}.
 
 function ReviewOf({ source, target }: { source: string; target: string }) {
   const [attempt, setAttempt] = useState(0);
-  const [stale, setStale] = useState<Set<string> | null>(null);
+  const [stale, setStale] = useState<Decisions | null>(null);
   const load = useLoad([graph.value, source, target, attempt], (stop) => ask<Review>(graphPath(graph.value, "/branches/merge"), { source, target, dry_run: true }, stop));
   return (
     <Loaded load={load}>
@@ -72,8 +73,8 @@ function ReviewOf({ source, target }: { source: string; target: string }) {
           review={review}
           stale={stale}
           isLoading={load.isLoading}
-          onMoved={(decided) => {
-            setStale(decided);
+          onMoved={(decisions) => {
+            setStale(decisions);
             setAttempt(attempt + 1);
           }}
         />
@@ -84,11 +85,11 @@ function ReviewOf({ source, target }: { source: string; target: string }) {
 
 const OUTCOMES: Record<string, string> = { already_up_to_date: "Already up to date", fast_forward: "Fast forward", merged: "Merges without a conflict", conflicts: "Conflicts" };
 
-function Decide({ review, stale, isLoading, onMoved }: { review: Review; stale: Set<string> | null; isLoading: boolean; onMoved: (decided: Set<string>) => void }) {
+function Decide({ review, stale, isLoading, onMoved }: { review: Review; stale: Decisions | null; isLoading: boolean; onMoved: (decisions: Decisions) => void }) {
   const { source, target, conflicts } = review;
   const [decisions, setDecisions] = useState<Decisions>(() => {
     try {
-      const kept = JSON.parse(localStorage.getItem(storageKey(review)) ?? "{}") as Decisions;
+      const kept = { ...stale, ...(JSON.parse(localStorage.getItem(storageKey(review)) ?? "{}") as Decisions) };
       // A decision is about the values that were seen: with other values it is none.
       return Object.fromEntries(conflicts.flatMap((conflict) => (kept[idOf(conflict)]?.seen === conflict.digest ? [[idOf(conflict), kept[idOf(conflict)]!]] : [])));
     } catch {
@@ -180,10 +181,10 @@ function Decide({ review, stale, isLoading, onMoved }: { review: Review; stale: 
         <div class="problem" role="alert">
           <strong>A branch has moved since this review</strong>
           <span>{write.error!.message}</span>
-          <div><Button kind="primary" onClick={() => onMoved(new Set(Object.keys(decisions)))}>Review again</Button></div>
+          <div><Button kind="primary" onClick={() => onMoved(decisions)}>Review again</Button></div>
         </div>
       )}
-      {stale && !isLoading && <div class="band" role="status">Reviewed again at the new commits. {plural(conflicts.filter((conflict) => stale.has(idOf(conflict)) && !decisions[idOf(conflict)]).length, "decision")} must be made again.</div>}
+      {stale && !isLoading && <div class="band" role="status">Reviewed again at the new commits. {plural(conflicts.filter((conflict) => stale[idOf(conflict)] && !decisions[idOf(conflict)]).length, "decision")} must be made again.</div>}
       <section class="card" aria-label="Outcome">
         <div class="body outcome">
           <span class={`chip ${conflicts.length ? "update" : review.outcome === "already_up_to_date" ? "" : "insert"}`}>{OUTCOMES[review.outcome]}</span>
@@ -219,8 +220,8 @@ function Decide({ review, stale, isLoading, onMoved }: { review: Review; stale: 
         </div>
       )}
       {review.outcome !== "already_up_to_date" && (
-        <form class="card" onSubmit={(event) => { event.preventDefault(); if (!why) void publish(); }}>
-          <div class="body row">
+        <form class="card publish" onSubmit={(event) => { event.preventDefault(); if (!why) void publish(); }}>
+          <div class="body row form">
             <label class="field grow">Message of the merge commit<input type="text" value={message} onInput={(event) => setMessage(event.currentTarget.value)} placeholder={`merge ${source}`} /></label>
             {source !== "main" && <label class="check"><input type="checkbox" checked={deletes} disabled={!!whyNot("branch_delete", source)} onChange={(event) => setDeletes(event.currentTarget.checked)} />Delete {source} afterwards</label>}
             <Button type="submit" kind="primary" why={write.isBusy ? "it is being merged" : why}>Merge {plural(total, "change")}{conflicts.length ? ` and ${plural(conflicts.length, "decision")}` : ""} into {target}</Button>
@@ -257,7 +258,7 @@ function resolution(conflict: Conflict, decision: Decision): Fields {
   return { entity_kind: conflict.entity_kind, type_name: conflict.type_name, entity_id: conflict.entity_id!, take, seen, ...(value ? { value: value as unknown as Json } : {}) };
 }
 
-function ConflictList({ conflicts, decisions, stale, at, onChoose }: { conflicts: Conflict[]; decisions: Decisions; stale: Set<string> | null; at: number; onChoose: (at: number) => void }) {
+function ConflictList({ conflicts, decisions, stale, at, onChoose }: { conflicts: Conflict[]; decisions: Decisions; stale: Decisions | null; at: number; onChoose: (at: number) => void }) {
   const groups = useMemo(() => [...Map.groupBy(conflicts.map((conflict, number) => ({ conflict, number })), ({ conflict }) => conflict.kind)], [conflicts]);
   const keys = (event: KeyboardEvent) => {
     const by = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
@@ -273,16 +274,17 @@ function ConflictList({ conflicts, decisions, stale, at, onChoose }: { conflicts
       {groups.map(([kind, members]) => (
         <div key={kind} role="group" aria-label={KINDS[kind] ?? kind}>
           <div class="group small muted">{KINDS[kind] ?? kind} ({members.filter(({ conflict }) => decisions[idOf(conflict)]).length}/{members.length})</div>
-          {members.slice(0, 500).map(({ conflict, number }) => {
+          {members.slice(0, MAX_LISTED).map(({ conflict, number }) => {
             const decision = decisions[idOf(conflict)];
             return (
               <div key={number} id={`conflict-${number}`} class="option" role="option" aria-selected={number === at} tabIndex={number === at ? 0 : -1} onClick={() => onChoose(number)}>
                 <TypeName name={conflict.type_name} kind={conflict.entity_kind} />
                 <span class="ellipsis grow"><bdi>{shown(conflict.entity_id ?? "", 60)}</bdi></span>
-                {decision ? <span class="done small">✓ {decision.take}</span> : stale?.has(idOf(conflict)) ? <span class="chip update">changed</span> : <span class="small muted">open</span>}
+                {decision ? <span class="done small">✓ {decision.take}</span> : stale?.[idOf(conflict)] ? <span class="chip update">changed</span> : <span class="small muted">open</span>}
               </div>
             );
           })}
+          {members.length > MAX_LISTED && <div class="group small muted">and {count(members.length - MAX_LISTED)} more: n and p lead to them</div>}
         </div>
       ))}
     </div>
@@ -320,7 +322,7 @@ function ConflictCard({ conflict, decision, source, target, number, total, onDec
   return (
     <section class="card" aria-label="Conflict" aria-live="polite">
       <header>
-        <h2 class="row tight"><TypeName name={conflict.type_name} kind={conflict.entity_kind} />{conflict.entity_id && <EntityLink type={conflict.type_name} id={conflict.entity_id} />}</h2>
+        <h2 class="row tight"><TypeName name={conflict.type_name} kind={conflict.entity_kind} />{conflict.entity_id && (conflict.kind === "cardinality_violation" ? <a href={link("browse", [conflict.type_name], { filter: `from.eq:${conflict.entity_id}`, rev: source })}><bdi>{shown(conflict.entity_id, 80)}</bdi></a> : <EntityLink type={conflict.type_name} id={conflict.entity_id} />)}</h2>
         <span class="spacer" />
         <span class="muted small">{number + 1} of {total}</span>
         <Button onClick={() => onStep(-1)} why={number === 0 ? "this is the first" : ""} label="Previous conflict">←</Button>

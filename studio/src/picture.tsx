@@ -39,6 +39,7 @@ declare global {
 }
 
 const LABELS_MOST = 120;
+const NAMES_MOST = 300;
 
 export function Picture({ nodes, edges, selected, onSelect, onExpand, label, tools, doesFit }: {
   nodes: PictureNode[];
@@ -79,6 +80,9 @@ export function Picture({ nodes, edges, selected, onSelect, onExpand, label, too
     let began = 0;
     /** Whether this frame has the discs: they are drawn with the first node, above the lines. */
     let hasDiscs = false;
+    /** Names that this frame has, with the middles of their top edges; and what is covered by them, on the screen. */
+    let names = new Map<Drawn, [number, number]>();
+    const covered: [number, number, number][] = [];
     const graph = new ForceGraph<Drawn, Link>(element)
       .width(element.clientWidth)
       .height(element.clientHeight)
@@ -121,7 +125,7 @@ export function Picture({ nodes, edges, selected, onSelect, onExpand, label, too
         node.fy = node.y;
       })
       .onBackgroundClick(() => state.current.onSelect(""));
-    graph.d3Force("charge")?.strength?.(-140);
+    graph.d3Force("charge")?.strength?.(-160);
     graph.d3Force("link")?.distance?.(64);
     // Parts that no edge joins stay near each other.
     graph.d3Force("gravity", ((alpha: number) => {
@@ -143,6 +147,7 @@ export function Picture({ nodes, edges, selected, onSelect, onExpand, label, too
     const sizes = new ResizeObserver(() => graph.width(element.clientWidth).height(element.clientHeight));
     sizes.observe(element);
 
+    const isStrong = (node: Drawn) => node.op !== undefined || node.key === state.current.selected;
     function colourOfLink(link: Link): string {
       const paint = paintRef.current;
       const base = link.edge.op ? paint[link.edge.op] : paint.line;
@@ -187,6 +192,7 @@ export function Picture({ nodes, edges, selected, onSelect, onExpand, label, too
     function drawNode(node: Drawn, context: CanvasRenderingContext2D, scale: number) {
       if (!hasDiscs) {
         drawDiscs(context);
+        names = placeNames(context, scale);
         hasDiscs = true;
       }
       const paint = paintRef.current;
@@ -218,19 +224,45 @@ export function Picture({ nodes, edges, selected, onSelect, onExpand, label, too
         context.arc(x, y, size + 7, 0, 2 * Math.PI);
         context.stroke();
       }
-      if (isSelected || node.key === state.current.hover || scale > 1.4 || (graph.graphData().nodes.length <= LABELS_MOST && (!node.isFaded || scale > 0.9))) {
-        const text = shown(node.label, 28);
-        const font = Math.max(11 / Math.max(scale, 0.75), 4);
-        context.font = `${node.op || isSelected ? 600 : 400} ${font}px ${paint.font}`;
+      const spot = names.get(node);
+      if (spot) {
+        const text = nameOf(node);
+        context.font = `${isStrong(node) ? 600 : 400} ${11 / scale}px ${paint.font}`;
         context.textAlign = "center";
         context.textBaseline = "top";
         context.lineWidth = 3 / scale;
         context.strokeStyle = paint.panel;
-        context.strokeText(text, x, y + size + 4);
+        context.strokeText(text, ...spot);
         context.fillStyle = paint.text;
-        context.fillText(text, x, y + size + 4);
+        context.fillText(text, ...spot);
       }
       context.globalAlpha = 1;
+    }
+    /** Whether a text of one line, on the screen, is free of names; then it is covered from now on. */
+    function cover(x: number, y: number, half: number, isNeeded = false): boolean {
+      if (!isNeeded && covered.some(([left, right, top]) => x - half < right && x + half > left && Math.abs(y - top) < 12)) return false;
+      covered.push([x - half, x + half, y]);
+      return true;
+    }
+    /** Names below their nodes, or else above: those that say most first, and none over another. */
+    function placeNames(context: CanvasRenderingContext2D, scale: number): Map<Drawn, [number, number]> {
+      const { nodes } = graph.graphData();
+      const changed = nodes.reduce((sum, node) => sum + (node.op ? 1 : 0), 0);
+      const rank = (node: Drawn) => (node.key === state.current.selected ? 0 : node.key === state.current.hover ? 1 : node.op && changed <= LABELS_MOST ? 2 : scale > 1.4 || (nodes.length <= LABELS_MOST && (!node.isFaded || scale > 0.9)) ? (node.isFaded ? 4 : 3) : 5);
+      const [least, most] = [graph.screen2GraphCoords(0, 0), graph.screen2GraphCoords(graph.width(), graph.height())];
+      const wanted = nodes.filter((node) => rank(node) < 5 && node.x! > least.x && node.x! < most.x && node.y! > least.y && node.y! < most.y).sort((one, other) => rank(one) - rank(other)).slice(0, NAMES_MOST);
+      covered.length = 0;
+      const spots = new Map<Drawn, [number, number]>();
+      for (const node of wanted) {
+        context.font = `${isStrong(node) ? 600 : 400} 11px ${paintRef.current.font}`;
+        const half = context.measureText(nameOf(node)).width / 2;
+        const gap = radius(node) + (node.op ? 6 : 3);
+        const below = node.y! + gap;
+        const above = node.y! - gap - 12 / scale;
+        if (cover(node.x! * scale, below * scale, half)) spots.set(node, [node.x!, below]);
+        else if (cover(node.x! * scale, above * scale, half, rank(node) < 2)) spots.set(node, [node.x!, above]);
+      }
+      return spots;
     }
     function drawLinkLabels(context: CanvasRenderingContext2D, scale: number) {
       const paint = paintRef.current;
@@ -252,6 +284,7 @@ export function Picture({ nodes, edges, selected, onSelect, onExpand, label, too
         const x = (link.source.x ?? 0) + dx / 2 - (dy * link.curvature) / 2;
         const y = (link.source.y ?? 0) + dy / 2 + (dx * link.curvature) / 2;
         const text = (link.edge.op ? `${SIGNS[link.edge.op]} ` : "") + link.edge.label;
+        if (!cover(x * scale, y * scale - 6, (context.measureText(text).width * scale) / 2)) continue;
         context.strokeStyle = paint.panel;
         context.strokeText(text, x, y);
         context.fillStyle = link.edge.op ? paint[link.edge.op] : paint.muted;
@@ -297,7 +330,7 @@ export function Picture({ nodes, edges, selected, onSelect, onExpand, label, too
     graph.graphData({ nodes: [...next.values()], links });
     frame.current!.dataset.nodes = String(nodes.length);
     if (nodes.length && (isNew || doesFit)) {
-      const fit = () => picture.current?.zoom() !== undefined && picture.current.zoomToFit(0, 48);
+      const fit = () => picture.current?.zoom() !== undefined && picture.current.zoomToFit(0, 60);
       setTimeout(() => {
         fit();
         // A picture of a few nodes needs no magnifying glass.
@@ -326,7 +359,7 @@ export function Picture({ nodes, edges, selected, onSelect, onExpand, label, too
     const step = 60 / graph.zoom();
     if (event.key === "+" || event.key === "=") zoom(1.25);
     else if (event.key === "-") zoom(0.8);
-    else if (event.key === "0") graph.zoomToFit(0, 48);
+    else if (event.key === "0") graph.zoomToFit(0, 60);
     else if (event.key === "ArrowLeft") graph.centerAt(centre.x - step, centre.y);
     else if (event.key === "ArrowRight") graph.centerAt(centre.x + step, centre.y);
     else if (event.key === "ArrowUp") graph.centerAt(centre.x, centre.y - step);
@@ -338,15 +371,16 @@ export function Picture({ nodes, edges, selected, onSelect, onExpand, label, too
     <div class="card picture">
       <div ref={frame} style={{ position: "absolute", inset: 0 }} role="application" aria-label={`${label}. The table has the same content. Plus, minus, 0 and arrows move the picture.`} tabIndex={0} onKeyDown={keys} />
       <div class="tools">
-        {tools}
         <Button onClick={() => zoom(1.25)} label="Nearer">+</Button>
         <Button onClick={() => zoom(0.8)} label="Farther">−</Button>
-        <Button onClick={() => picture.current?.zoomToFit(0, 48)}>Fit</Button>
+        <Button onClick={() => picture.current?.zoomToFit(0, 60)}>Fit</Button>
         <Button onClick={() => frame.current?.querySelector("canvas")?.toBlob((blob) => blob && saveFile("picture.png", blob))}>PNG</Button>
+        {tools}
       </div>
     </div>
   );
 }
 
 const keyOf = (end: Drawn | string): string => (typeof end === "string" ? end : end.key);
+const nameOf = (node: Drawn): string => shown(node.label, 28);
 const radius = (node: Drawn): number => node.size ?? 9;

@@ -28,12 +28,12 @@ export function Refs() {
                       <tr key={branch.name}>
                         <td><a class="chip branch" href={link("overview", [], { rev: branch.name, at: null })}>{branch.name}</a> {branch.protected && <span class="chip">protected</span>}</td>
                         <td><CommitLink id={branch.head.graph_commit_id} /></td>
-                        <td>{shown(branch.head.message ?? branch.head.kind ?? "", 60)}</td>
+                        <td class="line">{shown(branch.head.message ?? branch.head.kind ?? "", 60)}</td>
                         <td class="muted">{branch.head.actor_id ?? ""}</td>
-                        <td class="muted"><Age commit={branch.head} /></td>
+                        <td class="line muted"><Age commit={branch.head} /></td>
                         <td class="number">{branch.name === "main" ? "" : branch.ahead}</td>
                         <td class="number">{branch.name === "main" ? "" : branch.behind}</td>
-                        <td>
+                        <td class="actions">
                           <MenuButton
                             label={`More about ${branch.name}`}
                             items={[
@@ -60,7 +60,7 @@ export function Refs() {
                         <td><a class="chip tag" href={link("overview", [], { rev: tag.name, at: null })}>{tag.name}</a></td>
                         <td><CommitLink id={tag.graph_commit_id} /></td>
                         <td class="muted">{tag.graph_branch}</td>
-                        <td>
+                        <td class="actions">
                           <MenuButton label={`More about ${tag.name}`} items={[{ text: "Compare with main", run: () => go(link("diff", [tag.name, "main"])) }, { text: "Delete", why: whyNot("tag_delete"), run: () => setDropping({ kind: "tag", name: tag.name }) }]} />
                         </td>
                       </tr>

@@ -36,6 +36,9 @@ function mark(property: Property, node: NodeInfo): string {
   return `${property.name}: ${property.type}${words.length ? ` · ${words.join(" · ")}` : ""}`;
 }
 
+/** Smaller than this, its texts cannot be read: a larger schema scrolls. */
+const MIN_SCALE = 0.85;
+
 function layout(data: Catalog): { boxes: Box[]; lines: { edge: EdgeInfo; points: { x: number; y: number }[]; label: { x: number; y: number } }[]; width: number; height: number } {
   const picture = new dagre.graphlib.Graph({ multigraph: true });
   picture.setGraph({ rankdir: "LR", nodesep: 36, ranksep: 110, marginx: 24, marginy: 24 });
@@ -95,7 +98,7 @@ function Drawing({ data }: { data: Catalog }) {
     <div class={info ? "split" : "fill"}>
       <div class="card fill">
         <div class="scroll schema" tabIndex={0} role="group" aria-label="Types and edges">
-          <svg ref={frame} width={laid.width} height={laid.height} viewBox={`0 0 ${laid.width} ${laid.height}`} xmlns="http://www.w3.org/2000/svg" role="group" aria-label="The schema as a picture">
+          <svg ref={frame} width={laid.width} height={laid.height} style={{ minWidth: `${Math.round(laid.width * MIN_SCALE)}px` }} viewBox={`0 0 ${laid.width} ${laid.height}`} xmlns="http://www.w3.org/2000/svg" role="group" aria-label="The schema as a picture">
             <defs><marker id="pointer" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path class="pointer" d="M0 0 8 4 0 8z" /></marker></defs>
             {laid.lines.map(({ edge, points, label }) => {
               const [start, ...rest] = points;
@@ -136,7 +139,7 @@ function TypePanel({ info, data }: { info: NodeInfo | EdgeInfo; data: Catalog })
   const word = info.name[0]!.toLowerCase() + info.name.slice(1);
   const query = "max_out" in info ? `query q() {\n  match { $a: ${info.from}  $a $e:${word} $b }\n  return { $e.from as from, $e.to as to }\n  limit 25\n}\n` : `query q() {\n  match { $n: ${info.name} }\n  return { $n }\n  limit 25\n}\n`;
   return (
-    <aside class="card scroll" aria-label={info.name}>
+    <aside class="card scroll closable" aria-label={info.name}>
       <header><h2><TypeName name={info.name} /></h2><span class="spacer" /><Button kind="plain" icon="close" label="Close the panel" onClick={() => setParams({ type: null })} /></header>
       <div class="body panel-tab">
         {info.description && <p>{info.description}</p>}
@@ -162,7 +165,7 @@ function Text() {
       {({ schema_source }) => (
         <div class="card fill">
           <div class="row body"><span class="grow" /><Button onClick={() => void copy(schema_source, "The schema")}>Copy</Button><Button onClick={() => saveFile(`${graph.value}.pg`, schema_source)}>Save as file</Button></div>
-          <pre class="code scroll" tabIndex={0} aria-label="Schema">{schema_source.split(/(\b(?:node|edge|interface|enum|implements)\b|@\w+|\/\/.*)/).map((part, at) => (/^(node|edge|interface|enum|implements)$/.test(part) ? <strong key={at}>{part}</strong> : /^(@|\/\/)/.test(part) ? <span key={at} class="muted">{part}</span> : part))}</pre>
+          <pre class="code scroll grow" tabIndex={0} aria-label="Schema">{schema_source.split(/(\b(?:node|edge|interface|enum|implements)\b|@\w+|\/\/.*)/).map((part, at) => (/^(node|edge|interface|enum|implements)$/.test(part) ? <strong key={at}>{part}</strong> : /^(@|\/\/)/.test(part) ? <span key={at} class="muted">{part}</span> : part))}</pre>
         </div>
       )}
     </Loaded>

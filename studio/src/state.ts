@@ -210,7 +210,10 @@ export function startLoading(): void {
       (value) => {
         if (graph.peek() === name) rights.value = value;
       },
-      () => {},
+      (error: unknown) => {
+        // Who may not even ask may do nothing.
+        if (graph.peek() === name && asApiError(error).isDenied) rights.value = { actor_id: null, actions: {}, protected_branches: [] };
+      },
     );
   });
   let stop = new AbortController();

@@ -200,3 +200,14 @@ def test_conflicts_are_decided_at_the_terminal(run_cli: RunCli, monkeypatch: pyt
     assert rows[1:3] == ["Ada,41", "Bo,42"]
     message = json.loads(run_cli(["show", "--json"]).out)["message"]
     assert message == "resolved: Person 'Ada' (theirs), Person 'Bo' (value)"
+
+
+def test_debug_lists_the_requests_to_the_store(run_cli: RunCli) -> None:
+    written = run_cli(["mutate", "-e", 'insert Person { name: "Dee" }', "--debug", "--json"])
+    assert written.code == 0
+    store = json.loads(written.out)["store"]
+    *requests, total = [line for line in written.err.splitlines() if line.startswith("store: ")]
+    assert len(requests) == store["requests"]
+    assert requests[-1].split()[5] == "create"
+    assert total.startswith(f"store: {store['requests']} requests in {store['hops']} hops")
+    assert "store: " not in run_cli(["mutate", "-e", 'insert Person { name: "Eve" }']).err

@@ -18,15 +18,14 @@ from children import Child
 from cli.transcript import RunCli
 
 import omnigraph as og
+from omnigraph._internal.user_folders import config_folder, user_cache
 from omnigraph.cli.config import Config
 from omnigraph.cli.shell.prompt import history_in
 from omnigraph.client.credentials import store_token, stored_tokens
 from omnigraph.errors import StoragePermanent, UsageError
-from omnigraph.pipeline.load import lineage
-from omnigraph.pipeline.runner import LocalRunner
-from omnigraph.pipeline.spark import java, start_cache
-from omnigraph.user_folders import config_folder, user_cache
-from omnigraph.workers import Exchange
+from omnigraph.load import lineage
+from omnigraph.spark import java, start_cache
+from omnigraph.tasks.runner import Exchange, LocalRunner
 
 PAGE = Path(__file__).parents[2] / "docs" / "install.md"
 
@@ -235,8 +234,8 @@ import sys
 from omnigraph.cli.config import Config
 from omnigraph.cli.shell.prompt import history_in
 from omnigraph.client.credentials import store_token
-from omnigraph.pipeline.spark import java, start_cache
-from omnigraph.user_folders import config_folder
+from omnigraph.spark import java, start_cache
+from omnigraph._internal.user_folders import config_folder
 print("ready", flush=True)
 sys.stdin.readline()
 assert Config.load() == Config()

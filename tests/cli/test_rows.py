@@ -14,9 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from cli.transcript import RunCli
 
-from omnigraph.cli import result_text
-from omnigraph.cli.output import print_table
-from omnigraph.cli.result_text import drawn_by_columns
+from omnigraph.cli import output
+from omnigraph.cli.output import drawn_by_columns, print_table
 
 EVERYONE = ["query", "everyone", "--query", "people.gq"]
 MIXED = pa.table(
@@ -38,20 +37,20 @@ def test_many_rows_are_drawn_like_few(
     monkeypatch.setenv("COLUMNS", columns)
     table = MIXED.select(names)
     numeric = [name for name in names if name in ("age", "score")]
-    print_table(result_text._rows(table), names, 40, numeric=numeric)
+    print_table(output._rows(table), names, 40, numeric=numeric)
     few = capsys.readouterr().out
     assert b"".join(map(bytes, drawn_by_columns(table, 40))).decode() == few
 
 
 def test_a_result_of_many_rows_is_printed_whole(run_cli: RunCli, monkeypatch: pytest.MonkeyPatch) -> None:
     small = run_cli(EVERYONE).out
-    monkeypatch.setattr(result_text, "MANY_ROWS", 1)
+    monkeypatch.setattr(output, "MANY_ROWS", 1)
     assert run_cli(EVERYONE).out == small
     assert "Cy" in small
 
 
 def test_a_terminal_shows_what_fits_and_how_many_more(run_cli: RunCli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(result_text, "rows_on_screen", lambda: 1)
+    monkeypatch.setattr(output, "rows_on_screen", lambda: 1)
     assert run_cli([*EVERYONE, "--quiet"]).out.splitlines() == ["name  age", "Ada    36", "… 2 more"]
     assert run_cli([*EVERYONE, "--quiet", "--format", "kv"]).out.splitlines() == ["name  Ada", "age   36", "… 2 more"]
     assert len(run_cli([*EVERYONE, "--format", "csv"]).out.splitlines()) == 4

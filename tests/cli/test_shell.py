@@ -26,8 +26,7 @@ import omnigraph as og
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
 from omnigraph.cli.shell.prompt import Colours, Suggestions
-from omnigraph.cli.shell.script import pieces
-from omnigraph.cli.shell.session import Session
+from omnigraph.cli.shell.session import Session, pieces
 from omnigraph.graph.editing import is_unfinished
 
 OMNIGRAPH = str(Path(sys.executable).with_name("omnigraph"))

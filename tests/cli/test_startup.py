@@ -27,7 +27,7 @@ ENGINES = (
     "rich.console",
     "yaml",
 )
-OURS = ("tables", "language", "embedding", "read", "merge", "pipeline.spark", "policy.bundle", "wire.changes")
+OURS = ("tables", "language", "embedding", "read", "merge", "spark.sessions", "policy.bundle", "wire.changes")
 HEAVY = (*ENGINES, *(f"omnigraph.{name}" for name in OURS))
 """What takes long to load: other people's modules, and ours that only some commands need."""
 
@@ -148,6 +148,6 @@ main()
 def test_a_server_listens_before_the_engine_is_loaded(folder: Path) -> None:
     uri = og.init(folder / "served", "node A { name: String @key }").uri
     arguments = ["serve", uri, "--unauthenticated", "--bind", "127.0.0.1:0"]
-    program = SERVING.format(heavy=(*ENGINES, "omnigraph.read", "omnigraph.merge", "omnigraph.pipeline.load"))
+    program = SERVING.format(heavy=(*ENGINES, "omnigraph.read", "omnigraph.merge", "omnigraph.load"))
     ran = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
     assert json.loads(ran.stderr.splitlines()[-1]) == []

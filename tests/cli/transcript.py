@@ -29,6 +29,7 @@ _PLAIN = (
     (re.compile(r"\b1[789]\d{14}\b"), "<us>"),
     (re.compile(r"\b[0-9a-f]{64}\b"), "<hash>"),
     (re.compile(r"\), \d+\.\d s(, [\d,]+ entities/s)?$", re.MULTILINE), "), <speed>"),
+    (re.compile(r'"store": \{[^}]*\}'), '"store": <counts>'),
     (re.compile(r'(?<="seconds": )[\d.]+'), "<seconds>"),
     (re.compile(r"\b(Person|City|Knows|LivesIn)-[0-9a-z]{10}\b"), r"\1-<table>"),
     (re.compile(r'(?<="id": ")[A-Za-z0-9_-]{43}(?=")'), "<type>"),

@@ -129,6 +129,7 @@ def shown(text: str) -> str:
     )
     text = re.sub(r"^in process \(.*\n", "", text, flags=re.MULTILINE)  # A server does not say how it works.
     text = re.sub(r',\n  "engine": .*?"stages": \[.*?\n  \]', "", text, flags=re.DOTALL)
+    text = re.sub(r',\n  "store": \{.*?\n  \}', "", text, flags=re.DOTALL)  # Nor what it asks of the store.
     return re.sub(r'"(actor_id|engine_s)": .*\n', "", text)
 
 

@@ -14,9 +14,8 @@ from serving import ADD, ALL, Fixed
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.client.branches import RemoteBranches, RemoteTags
-from omnigraph.client.graph import RemoteGraph
-from omnigraph.client.refusals import REFUSED
+from omnigraph.client.graph import RemoteBranches, RemoteGraph, RemoteTags
+from omnigraph.client.state import REFUSED
 from omnigraph.graph import GraphBranches, GraphTags
 from omnigraph.server.app import Application
 from omnigraph.server.logs import RequestLog

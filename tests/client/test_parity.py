@@ -18,7 +18,7 @@ from serving import ADD, ALL, SCHEMA, Fixed, tokens
 import omnigraph as og
 from omnigraph import errors
 from omnigraph.client.graph import RemoteGraph
-from omnigraph.client.refusals import REFUSED
+from omnigraph.client.state import REFUSED
 from omnigraph.server.app import Application
 from omnigraph.server.logs import RequestLog
 
@@ -43,7 +43,9 @@ READS: dict[str, Callable[[Any], Any]] = {
     "indexes": lambda g: g.indexes(),
     "schema": lambda g: g.schema.hash,
     "lint": lambda g: g.lint(ALL),
-    "commits": lambda g: [(each.id, each.kind, each.at, each.actor) for each in g.commits()],
+    "commits": lambda g: [
+        (each.id, each.kind, each.at, each.actor) for each in (*g.commits(), *g.commits(kind="load"))
+    ],
     "commit": lambda g: (g.commit().id, g.commit("main~1").at),
     "diff": lambda g: list(g.diff("main~1", "main")),
     "diff_stat": lambda g: g.diff_stat("main~1", "main"),

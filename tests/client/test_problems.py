@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from omnigraph import errors
-from omnigraph.client.problems import error_of
+from omnigraph.client.connection import error_of
 from omnigraph.errors import OmnigraphError
 from omnigraph.merge import MergeConflict, PropertyConflict
 from omnigraph.server.problems import error_json, row_of

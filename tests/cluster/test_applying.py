@@ -10,13 +10,13 @@ import pytest
 
 import omnigraph as og
 from omnigraph import cluster
+from omnigraph._internal.failpoints import Failpoint
 from omnigraph.cluster.ledger import LedgerStore
 from omnigraph.errors import ClusterConflict, ConfigurationError, GraphNotFound
-from omnigraph.failpoints import Failpoint
 from omnigraph.storage import open_store
 from omnigraph.storage.store import Store
 from omnigraph.testing import failpoints
-from omnigraph.testing.wrapping import Operation, WrappedStore
+from omnigraph.testing.stores import Operation, WrappedStore
 
 T = TypeVar("T")
 

@@ -43,8 +43,8 @@ def serve(address: str) -> None:
     import rich.table  # noqa: F401
 
     import omnigraph.cli.main
+    import omnigraph.load.job
     import omnigraph.merge
-    import omnigraph.pipeline.load.job
     import omnigraph.read  # noqa: F401
     from omnigraph.language.query.lint import lint_queries
     from omnigraph.language.schema.compiler import compile_schema

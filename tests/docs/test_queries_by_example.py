@@ -14,11 +14,11 @@ from read.graphs import commit, new_graph
 from read.oracle import Oracle
 
 from omnigraph.language.parameters import bind_parameters
-from omnigraph.language.query.compiler import compile_query
 from omnigraph.language.query.lint import lint_queries
+from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import ReadPlan
+from omnigraph.snapshot import View
 from omnigraph.values.json_values import json_value
-from omnigraph.views import View
 
 PAGE = Path(__file__).parents[2] / "docs" / "queries-by-example.md"
 SCHEMA, DATA, *BLOCKS = list(blocks_of(PAGE))
@@ -61,7 +61,7 @@ def test_question(text: str, answer: list[Any], view: View) -> None:
 
 
 def _ask_spark(chosen: list[Any], view: View, spark: Any) -> None:
-    from omnigraph.pipeline.spark.queries import run_read_on_spark
+    from omnigraph.spark.queries import run_read_on_spark
 
     for asked in chosen:
         text, answer = asked.values

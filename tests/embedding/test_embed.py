@@ -13,7 +13,7 @@ from embedding import misbehaving_server as says
 import omnigraph as og
 from omnigraph.cli.main import run
 from omnigraph.errors import EmbeddingRefused, UsageError
-from omnigraph.pipeline import embed as job
+from omnigraph.maintenance import embed as job
 
 SCHEMA = """
 node Doc { slug: String @key  text: String?  title: String?  vec: Vector(3)? @embed("text")  short: Vector(2)? @embed("title") }

@@ -13,8 +13,8 @@ import pytest
 from embedding import misbehaving_server as says
 
 import omnigraph as og
-from omnigraph.deadlines import NEVER
-from omnigraph.embedding.mock import Mock
+from omnigraph._internal.deadlines import NEVER
+from omnigraph.embedding.providers import Mock
 from omnigraph.errors import EmbeddingRefused, QueryError, UsageError, ValueViolation
 
 SCHEMA = """

@@ -12,15 +12,11 @@ import numpy as np
 import pytest
 from embedding import misbehaving_server as says
 
-from omnigraph.deadlines import NEVER, Deadline
+from omnigraph._internal.deadlines import NEVER, Deadline
 from omnigraph.embedding import Embedder
-from omnigraph.embedding.embedder import MAX_BATCH_CHARACTERS
-from omnigraph.embedding.gemini import Gemini
-from omnigraph.embedding.mock import Mock
-from omnigraph.embedding.openai import OpenAi
+from omnigraph.embedding.providers import Gemini, Mock, OpenAi
 from omnigraph.embedding.requests import MAX_RETRIES, MAX_WAIT_S, Clock, JsonRequests, RateLimit
-from omnigraph.embedding.settings import HTTP_PROVIDERS
-from omnigraph.embedding.wordllama import WordLlama
+from omnigraph.embedding.settings import HTTP_PROVIDERS, MAX_BATCH_CHARACTERS, WordLlama
 from omnigraph.errors import EmbeddingRefused, EmbeddingUnavailable, QueryTimeout
 
 KEY = "sk-very-secret"

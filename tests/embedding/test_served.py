@@ -11,8 +11,8 @@ from starlette.testclient import TestClient
 
 from omnigraph import cluster
 from omnigraph.server.app import Application
-from omnigraph.server.cluster_graphs import ClusterGraphs
 from omnigraph.server.logs import RequestLog
+from omnigraph.server.startup import ClusterGraphs
 
 CLUSTER = """
 version: 1

@@ -115,7 +115,9 @@ def history(number: int) -> History:
     weights = (2, 2, 4, 3, 2, 2, 1)
     early, late, *others = chance.choices(MODES, weights, k=6)
     modes = ((early, late), (others[0], others[1]), (others[2], others[3]))
-    return History(life, changes, modes, is_edge, chance.choice(BOUNDS), number % 8 == 0, chance.random() < 0.5)
+    bound, is_work_first, may_have_index = chance.choice(BOUNDS), chance.random() < 0.5, chance.random() < 0.3
+    is_indexed = may_have_index and not any("[" in form for form in life)
+    return History(life, changes, modes, is_edge, bound, number % 8 == 0, is_work_first, is_indexed)
 
 
 # ---------------------------------------------------------------- running

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import operator
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -18,12 +19,7 @@ from evolve.evolution_model import FIRST, Branch, Conflict, Identity, Property, 
 from maintenance.aging import age
 
 import omnigraph as og
-from omnigraph.errors import (
-    ExpectedVersionMismatch,
-    MergeConflicts,
-    SchemaChangeRefused,
-    UsageError,
-)
+from omnigraph.errors import ExpectedVersionMismatch, MergeConflicts, SchemaChangeRefused, UsageError
 from omnigraph.testing.failpoints import Failpoint, FailpointReached, arm, disarm_all, raising
 from omnigraph.write.inlining import ENVIRONMENT as INLINE_BOUND
 
@@ -40,7 +36,7 @@ APPLY = """def apply(g, schema, branch):
 MODES = ("none", "inline", "stored", "folded", "touch", "other", "delete")
 """What a line of commits does between two changes of the schema: insert one row, more rows than stay inline, or rows that the next
 commit folds; upsert a row, update its other property, or delete one."""
-READERS = ("query", "sql", "export", "entity")
+READERS = ("query", "sql", "export", "entity", "filter")
 LINES = ("base", "main", "work")
 
 
@@ -57,6 +53,7 @@ class History:
     on_disk: bool = False
     work_first: bool = False
     """Whether main is written to after the other branch, which may then be the one that creates the table."""
+    is_indexed: bool = False
 
 
 def declared(form: str) -> Property | None:
@@ -94,7 +91,8 @@ class Laboratory:
         }  # fmt: skip
         self.type_name = "E" if history.is_edge else "A"
         self.id: Identity = ("edge" if history.is_edge else "node", self.type_name, FIRST)
-        self.forms = [declared(form) for form in history.life]
+        forms = [declared(form) for form in history.life]
+        self.forms = [form and replace(form, is_indexed=history.is_indexed) for form in forms]
         self.has_all = any(form is not None and form.required and form.default is None for form in self.forms)
         self.made: list[Made] = []
         self.count = itertools.count(1)
@@ -274,6 +272,8 @@ class Laboratory:
         expected = model.entities()[self.type_name]
         if reader == "entity":
             expected = {key: expected[key] for key in self.some(model)}
+        if reader == "filter":
+            self.check_filters(revision, model, expected, graph)
         if not same(_sorted(expected), _sorted(found)):
             self.show(revision, graph)
             raise Mismatch(f"{revision} by {reader}: {_difference(expected, found)}")
@@ -287,7 +287,7 @@ class Laboratory:
             rows = [] if table is None else table.read().to_pylist()
         elif reader == "sql":
             rows = graph_.sql(f"SELECT * FROM {self.type_name}", revision=revision).rows
-        elif reader == "query":
+        elif reader in ("query", "filter"):
             rows = graph_.query(self.question(names), revision=revision).rows
         elif reader == "entity":
             found = [graph_.entity(self.type_name, key, revision=revision) for key in self.some(model)]
@@ -303,6 +303,30 @@ class Laboratory:
                 for name in names:
                     row.setdefault(name, None)
         return {row["id"]: {name: row[name] for name in row if name not in ("id", "name", "src", "dst", "from", "to")} for row in rows}  # fmt: skip
+
+    def check_filters(self, revision: str, model: Branch, expected: dict[str, dict[str, Value]], graph: str) -> None:
+        """Conditions on each property find the rows that have the value, in whichever column it is."""
+        for said in model.types[self.id].properties.values():
+            values = {key: row[said.name] for key, row in expected.items()}
+            conditions: list[tuple[str, set[str], dict[str, Value]]] = [
+                ("is null", {key for key, value in values.items() if value is None}, {}),
+                ("is not null", {key for key, value in values.items() if value is not None}, {}),
+            ]
+            if not said.is_list:
+                present = sorted({value for value in values.values() if value is not None})
+                for value in present[:: max(1, len(present) - 1)]:
+                    conditions += [
+                        (f"{sign} $v", {key for key, each in values.items() if each is not None and holds(each, value)}, {"v": value})
+                        for sign, holds in (("=", operator.eq), (">", operator.gt))
+                    ]  # fmt: skip
+            for condition, keys, parameters in conditions:
+                variable = "$e" if self.history.is_edge else "$a"
+                head = f"query q($v: {said.kind})" if parameters else "query q()"
+                text = self.question([]).replace("query q()", head).replace(" } return", f"  {variable}.{said.name} {condition} }} return")  # fmt: skip
+                rows = self.names[graph].query(text, parameters, revision=revision).rows
+                if {row["id"] for row in rows} != keys:
+                    self.text.append(f"print({graph}.query({text!r}, {parameters!r}, revision={revision!r}).rows)")
+                    raise Mismatch(f"{said.name} {condition}: {sorted(keys)} are {sorted(row['id'] for row in rows)}")
 
     def some(self, model: Branch) -> list[str]:
         keys = sorted(model.rows[self.id])
@@ -321,8 +345,10 @@ class Laboratory:
         for source, target in (("work", "main"), ("main", "work")):
             for strategy in ("fail", "ours", "theirs"):
                 yield f"merge {source} into {target}, {strategy}", lambda s=source, t=target, u=strategy: self.merge(s, t, u)  # type: ignore[misc]  # fmt: skip
+            yield f"merge {source} into {target}, by property", lambda s=source, t=target: self.merge(s, t, "theirs", "property")  # type: ignore[misc]  # fmt: skip
         for branch in ("main", "work"):
             yield f"load into {branch}", lambda b=branch: self.load(b)  # type: ignore[misc]
+            yield f"patch, deletion and overwrite of {branch}", lambda b=branch: self.load_parts(b)  # type: ignore[misc]
             yield f"optimize {branch}", lambda b=branch: self.optimize(b)  # type: ignore[misc]
         for first in range(min(self.history.changes[0] + 1, len(self.forms) - 1)):
             yield f"append load that loses to change {first}", lambda f=first: self.race(f, "append", is_resumed=False)  # type: ignore[misc]  # fmt: skip
@@ -358,10 +384,10 @@ class Laboratory:
         self.run(f"{graph}.optimize({branch!r})")
         self.check(branch, model, graph)
 
-    def merge(self, source: str, target: str, strategy: str) -> None:
+    def merge(self, source: str, target: str, strategy: str, by: str = "row") -> None:
         other, theirs = self.branch_of(source)
         name, ours = self.branch_of(target)
-        result = self.merge_into(name, ours, other, theirs, strategy, self.fork.model)
+        result = self.merge_into(name, ours, other, theirs, strategy, self.fork.model, by=by)
         if result is not None:
             self.afterwards(name, result)
             # And back again, which is a fast-forward unless the other side won something.
@@ -369,18 +395,26 @@ class Laboratory:
             self.check(other, result)
 
     def merge_into(
-        self, name: str, ours: Branch, other: str, theirs: Branch, strategy: str, base: Branch, graph: str = "g"
+        self,
+        name: str,
+        ours: Branch,
+        other: str,
+        theirs: Branch,
+        strategy: str,
+        base: Branch,
+        graph: str = "g",
+        by: str = "row",
     ) -> Branch | None:
         is_fast_forward = self.head(name, graph) == self.fork.id
         is_up_to_date = self.head(other, graph) == self.fork.id
         expected: Branch | Conflict
         try:
-            expected = merged(base, ours, theirs, strategy)
+            expected = merged(base, ours, theirs, strategy, by)
         except Conflict as conflict:
             expected = conflict
         if is_fast_forward or is_up_to_date:
             expected = theirs.copy() if is_fast_forward else ours.copy()
-        return self.expect(f"{graph}.branches.merge({other!r}, {name!r}, strategy={strategy!r})", expected)
+        return self.expect(f"{graph}.branches.merge({other!r}, {name!r}, strategy={strategy!r}, by={by!r})", expected)
 
     def expect(self, text: str, expected: Branch | Conflict) -> Branch | None:
         """What a merge or a revert must do: the model afterwards, None if it must refuse."""
@@ -406,6 +440,29 @@ class Laboratory:
             self.run(f"g.load({self.file(model, mode)}, mode={mode!r}, branch={name!r}, engine='local')")
             self.afterwards(name, model)
 
+    def load_parts(self, branch: str) -> None:
+        """A load of one column, of ids to delete, and of all rows."""
+        name, model = self.branch_of(branch)
+        keys = sorted(model.rows[self.id])
+        for at, said in model.types[self.id].properties.items():
+            number = next(self.count)
+            value = number if said.name == "n" else _value(said, number)
+            lines = [self.record(key, {said.name: value}) for key in keys[:: len(keys) // 2 + 1]]
+            if lines:
+                self.run(f"g.load({self.lines(lines)}, mode='patch', branch={name!r}, engine='local')")
+                for key in keys[:: len(keys) // 2 + 1]:
+                    model.rows[self.id][key][at] = value
+        self.check(name, model)
+        if keys:
+            self.run(
+                f"g.load({self.lines([self.record(keys[0], {})])}, mode='delete', branch={name!r}, engine='local')"
+            )
+            del model.rows[self.id][keys[0]]
+        self.afterwards(name, model)
+        model.rows[self.id].clear()
+        self.run(f"g.load({self.file(model, 'append')}, mode='overwrite', branch={name!r}, engine='local')")
+        self.afterwards(name, model)
+
     def file(self, model: Branch, mode: str, count: int | None = None) -> str:
         """A file with rows, which the model then has: new ones, and for a merge one that is there."""
         keys = [f"l{next(self.count)}" for _ in range(self.history.bound + 2 if count is None else count)]
@@ -414,11 +471,17 @@ class Laboratory:
         lines = []
         for key in keys:
             written, held = self.row(model)
-            if self.history.is_edge:
-                lines.append({"edge": "E", "from": "x", "to": "x", "data": {"id": key, **written}})
-            else:
-                lines.append({"type": "A", "data": {"name": key, **written}})
+            lines.append(self.record(key, written))
             model.rows[self.id][key] = held
+        return self.lines(lines)
+
+    def record(self, key: str, values: dict[str, Value]) -> dict[str, Any]:
+        if self.history.is_edge:
+            return {"edge": "E", "from": "x", "to": "x", "data": {"id": key, **values}}
+        return {"type": "A", "data": {"name": key, **values}}
+
+    def lines(self, lines: list[dict[str, Any]]) -> str:
+        """A file with these records."""
         name = f"f{next(self.count)}.jsonl"
         self.run(f'(folder / "{name}").write_text("".join(json.dumps(each) + "\\n" for each in {lines!r}))')
         return f'folder / "{name}"'
@@ -540,7 +603,22 @@ except FailpointReached: disarm_all()
 
     def travel(self) -> None:
         for number, made in enumerate(self.made):
-            self.check(made.id, made.model.copy(), reader=("table", *READERS)[number % 5])
+            self.check(made.id, made.model.copy(), reader=("table", *READERS)[number % 6])
+        for branch in ("main", "work"):
+            self.check_diff(branch)
+
+    def check_diff(self, branch: str) -> None:
+        """What changed since the branches parted: which rows came and went, and what they have now."""
+        before, after = self.fork.model.rows[self.id], self.models[branch].entities()[self.type_name]
+        text = f"list(g.diff({self.fork.ref}, {branch!r}, types=[{self.type_name!r}]))"
+        found: dict[str, Any] = {change.id: change for change in eval(text, self.names)}
+        ops = {op: {id for id, change in found.items() if change.op == op} for op in ("insert", "delete")}
+        rows = {id: {name: change.after[name] for name in after[id]} for id, change in found.items() if id in after}
+        if ops != {"insert": after.keys() - before.keys(), "delete": before.keys() - after.keys()} or not same(
+            _sorted({id: after[id] for id in rows}), _sorted(rows)
+        ):
+            self.text.append(f"for change in {text}: print(change, change.after)")
+            raise Mismatch(f"the difference of {branch}: {ops}, {_difference({id: after[id] for id in rows}, rows)}")
 
     def look_through(self) -> None:
         """Every state through every schema that there was: never a null where there is a value."""

@@ -36,12 +36,15 @@ class Property:
     default: Value = None
     fill: Value = None
     range: Range | None = None
+    is_indexed: bool = False
 
     def text(self) -> str:
         type = f"enum({', '.join(sorted(self.words))})" if self.kind == "enum" else self.kind
         default = f'"{self.default}"' if isinstance(self.default, str) else self.default
-        return f"{self.name}: {type}{'' if self.required else '?'}" + (
-            "" if default is None else f" @default({default})"
+        return (
+            f"{self.name}: {type}{'' if self.required else '?'}"
+            + ("" if default is None else f" @default({default})")
+            + (" @index" if self.is_indexed else "")
         )
 
     def allows(self, value: Value) -> bool:
@@ -184,7 +187,7 @@ def same(value: Value, other: Value) -> bool:
 # ---------------------------------------------------------------- merging
 
 
-def merged(base: Branch, ours: Branch, theirs: Branch, strategy: str) -> Branch:
+def merged(base: Branch, ours: Branch, theirs: Branch, strategy: str, by: str = "row") -> Branch:
     """Raises Conflict."""
     result = Branch(used=ours.used | theirs.used, hard=ours.hard | theirs.hard)
     for id in dict.fromkeys([*ours.types, *theirs.types]):
@@ -197,12 +200,14 @@ def merged(base: Branch, ours: Branch, theirs: Branch, strategy: str) -> Branch:
         # A branch that dropped a type which the merge keeps has the entities of the base.
         holders = [branch if id in branch.types else base for branch in (base, ours, theirs)]
         sides = [_seen(branch, id, each) for branch in holders]
-        result.rows[id], is_clash = _merged_rows(*sides, each, strategy)
+        result.rows[id], is_clash = _merged_rows(*sides, each, strategy, by)
         clashes |= is_clash
         for key, row in result.rows[id].items():
             for at, said in each.properties.items():
                 if values := _other_values(base, ours, theirs, id, key, at, said):
                     result.open[id, key, at] = [row[at], *values]
+                    # A required property that comes back has a value again in a row that was written without it.
+                    row[at] = next(filter(said.allows, result.open[id, key, at]), row[at])
     if clashes or result.breaks_rules():
         raise Conflict("rows")
     return result.copy()  # Declarations may be those of a branch, which goes on.
@@ -320,7 +325,7 @@ def _seen(branch: Branch, id: Identity, wanted: Type) -> dict[str, Row]:
 
 
 def _merged_rows(
-    base: dict[str, Row], ours: dict[str, Row], theirs: dict[str, Row], declared: Type, strategy: str
+    base: dict[str, Row], ours: dict[str, Row], theirs: dict[str, Row], declared: Type, strategy: str, by: str
 ) -> tuple[dict[str, Row], bool]:
     def visible(row: Row | None) -> list[Value] | None:
         return None if row is None else [row[at] for at in declared.properties]
@@ -334,6 +339,15 @@ def _merged_rows(
             chosen = one
         elif seen == before:
             chosen = other
+        elif by == "property" and one is not None and other is not None:
+            chosen = dict(one)
+            for at in declared.properties:
+                olds = [base[key][at]] if key in base else []
+                if one[at] == other[at] or other[at] in olds:
+                    continue
+                is_clash |= one[at] not in olds and strategy == "fail"
+                if one[at] in olds or strategy == "theirs":
+                    chosen[at] = other[at]
         else:
             is_clash |= strategy == "fail"
             chosen = one if strategy == "ours" else other

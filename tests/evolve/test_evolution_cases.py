@@ -50,6 +50,22 @@ FOUND = {
         History(("q: [I64]?", "q: [F64]?"), (1, 0, 0), (("stored", "inline"), NONE, NONE)),
         "optimize main",
     ),
+    "a drop of a required property whose revert would leave rows without it": (
+        History(("q: I32", ""), (1, 0, 0), (NONE, ("inline", "inline"), NONE), work_first=True),
+        "revert commit 1",
+    ),
+    "a property that both branches added and one has dropped again": (
+        History(("", "q: I32?", ""), (0, 2, 1), (("none", "inline"), NONE, ("none", "touch"))),
+        "merge main into work, fail",
+    ),
+    "the same, where the branch that dropped it is preferred": (
+        History(("", "q: I32?", ""), (0, 2, 1), (("none", "inline"), NONE, ("none", "touch"))),
+        "merge work into main, ours",
+    ),
+    "a required property that a merge brings back into a row that was written without it": (
+        History(("q: I32", ""), (0, 1, 0), (("none", "inline"), ("none", "touch"), ("none", "inline")), work_first=True),
+        "merge work into main, theirs",
+    ),
 }  # fmt: skip
 
 

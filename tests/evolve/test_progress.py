@@ -10,9 +10,9 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import SchemaChangeRefused
 from omnigraph.maintenance import optimize
-from omnigraph.pipeline import progress, runner
-from omnigraph.pipeline.progress import Status
-from omnigraph.pipeline.runner import LocalRunner
+from omnigraph.tasks import progress, runner
+from omnigraph.tasks.progress import Status
+from omnigraph.tasks.runner import LocalRunner
 
 SCHEMA = "node Person { name: String @key  age: I32? }"
 

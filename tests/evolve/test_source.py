@@ -23,7 +23,7 @@ def g(tmp_path: Path) -> og.Graph:
 
 
 def source(g: og.Graph, **options: str) -> Any:
-    from omnigraph.pipeline.spark.source import OmnigraphSource
+    from omnigraph.spark.source import OmnigraphSource
 
     return OmnigraphSource({"graph": g.uri, "type": "Person", **options})
 

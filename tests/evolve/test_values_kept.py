@@ -14,6 +14,7 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import ExpectedVersionMismatch, SchemaChangeRefused, ValuesLost
 from omnigraph.tables import Layout, growing, staging
+from omnigraph.tables.layout import LayoutColumn, VersionColumns
 from omnigraph.testing.failpoints import Failpoint, arm, disarm_all
 from omnigraph.write.inlining import ENVIRONMENT as INLINE_BOUND
 
@@ -119,6 +120,35 @@ def test_a_property_that_becomes_nullable_keeps_its_default_in_older_rows(
     assert values(g, "z") == expected
     older_state = g.query(ALL_Z[kind], revision="older", schema_of="main").rows
     assert [row["z"] for row in older_state] == [7] * ROWS
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_row_that_a_later_commit_deleted_keeps_its_default_in_the_state_that_has_it(
+    kind: str, bound: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(INLINE_BOUND, bound)
+    g = og.init("memory://", schema=schema(kind))
+    for _ in range(2):  # The second time replaces the first fragment.
+        put(g, [{"k": f"a{i}"} for i in range(ROWS)])
+    g.apply_schema(schema(kind, "z: I32 @default(7)"))
+    put(g, [{"k": f"b{i}", "z": 1} for i in range(ROWS)])
+    g.tags.create("older", "main")
+    all_rows = """query q() { match { $x: N  $y: N  $x $t:t $y } return { $t.k as k, $t.z as z } }"""
+    if kind == "node":
+        all_rows = ALL_Z[kind].replace("return {", "return { $t.k as k,")
+    assert len(g.query(all_rows.replace(", $t.z as z", ""), revision="older").rows) == 2 * ROWS  # Numbers these rows.
+    with g.transaction() as tx:
+        tx.delete("T", "a1")
+    expected = {f"a{i}": 7 for i in range(ROWS)} | {f"b{i}": 1 for i in range(ROWS)}
+    older = {row["k"]: row["z"] for row in g.query(all_rows, revision="older").rows}
+    newer = {row["k"]: row["z"] for row in g.query(all_rows).rows}
+    assert newer == {key: value for key, value in expected.items() if key != "a1"}
+    assert older == expected
+    stored = g._view("main", None).table(f"{kind}:T")
+    assert stored is not None
+    read = stored.read_stored(["k", "z"], [fragment.id for fragment in stored.fragments]).to_pylist()
+    assert {row["k"]: row["z"] for row in read} == expected
 
 
 ALL_Z = {
@@ -291,6 +321,43 @@ def test_a_merge_that_would_lose_values_is_refused(monkeypatch: pytest.MonkeyPat
     assert values(g, "q") == {"a1": 5}
     g.branches.merge("b")
     assert len(values(g, "q")) == ROWS + 1
+
+
+def only_newest(columns: VersionColumns, name: str) -> list[tuple[str, pa.DataType]]:
+    return [column for column in columns.layout.by_name[name].stored[:1] if column[0] in columns.stored]
+
+
+def never_filled(columns: VersionColumns, column: LayoutColumn) -> object:
+    return None
+
+
+REWRITING: dict[str, Callable[[og.Graph], object]] = {
+    "compaction": lambda g: g.optimize(),
+    "a fold": lambda g: [put(g, [{"k": f"c{i}"}]) for i in range(9)],
+}
+
+
+@pytest.mark.parametrize("defect", [("_present", only_newest, "q"), ("_fill", never_filled, "z")], ids=["older column", "default"])  # fmt: skip
+@pytest.mark.parametrize("rewriting", REWRITING)
+def test_rows_that_are_rewritten_with_fewer_values_than_are_stored_are_refused(
+    rewriting: str, defect: tuple[str, Any, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(INLINE_BOUND, "0")
+    g = og.init("memory://", schema=schema("node", "q: I32?"))
+    put(g, [{"k": "a", "q": 5}])
+    g.apply_schema(schema("node", "q: I64?", "z: I32 @default(7)"))
+    put(g, [{"k": "b", "q": 1, "z": 1}])
+    q, z = values(g, "q"), values(g, "z")
+    with monkeypatch.context() as patch:
+        patch.setattr(VersionColumns, *defect[:2])
+        with pytest.raises(ValuesLost, match=defect[2]):
+            REWRITING[rewriting](og.open(g.uri))
+    found = values(g, "q"), values(g, "z")
+    assert {key: value for key, value in found[0].items() if key in q} == q
+    assert {key: value for key, value in found[1].items() if key in z} == z
+    REWRITING[rewriting](g)
+    assert values(g, "q").items() >= q.items()
+    assert values(g, "z").items() >= z.items()
 
 
 @pytest.mark.parametrize("since", ["nothing", "an update", "optimize"])

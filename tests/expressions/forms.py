@@ -48,6 +48,39 @@ TEXTS = [
     "NaN",
     "zz",
 ]
+SPELLED = [
+    *(
+        "0",
+        "-0",
+        "007",
+        "7.",
+        ".5",
+        "-.5e1",
+        "1e3",
+        "1E-400",
+        "1e400",
+        "-1.5",
+        "+1",
+        " 1",
+        "1 ",
+        "1\n",
+        "0x1f",
+        "1_000",
+        "nan",
+        "inf",
+    ),
+    *(
+        "9223372036854775807",
+        "9223372036854775808",
+        "-9223372036854775808",
+        "99999999999999999999999",
+        "1e",
+        "e1",
+        "-",
+        ".",
+        "٣",
+    ),
+]
 I32S = [0, 1, -1, 7, 2**31 - 1, -(2**31), 16777217]
 U32S = [0, 1, 7, 2**31, 2**32 - 1, 16777217]
 I64S = [0, 1, -1, 7, 2**53, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63)]
@@ -267,6 +300,17 @@ def _functions() -> Iterator[Form]:
         yield Form(f"ln($p.{name}) > 0")
         if name not in ("i64", "u64"):
             yield Form(f"abs($p.{name})")
+    yield from (Form(f"text($p.{name})") for name in (*NUMBERS, "b", "d", "t"))
+    yield from (
+        Form(f"text({number!r})")
+        for number in (1e7, 12345678.9, 1e15, 1e16, 1.5e22, 0.00012, 1e-4, -1.25e-7, 0.001, -1e-10)
+    )
+    yield Form('text(datetime("2024-03-31T12:30:45.678901Z"))')
+    for name in ("integer", "float"):
+        yield from (Form(f"{name}(text($p.{column}))") for column in NUMBERS)
+        yield from (Form(f"{name}($p.{column})") for column in ("s", "i32", "u32"))
+        yield from (Form(f"{name}({_literal(text)})") for text in SPELLED)
+        yield from (Form(f"{name}({number!r})") for number in (2.5, -2.5, -0.0, 0.99, 1e15, 7))
     for number in (0.5, 1.5, 2.5, -0.5, -2.5, 0.49999999999999994, 2.675, -1.005, 1e15 + 0.5):
         yield from (Form(f"{function}({number!r})") for function in ("round", "floor", "ceil", "abs"))
         yield from (Form(f"round({number!r}, {digits})") for digits in (1, 2, 3))
@@ -290,6 +334,12 @@ def _functions() -> Iterator[Form]:
     yield from (Form(f'duration($p.t, now(), "{unit}")') for unit in ("second", "minute", "hour", "day", "week"))
     yield Form('duration($p.d, $p.t, "days")')
     yield Form('join([$p.s, "+", $p.z], "")')
+    yield from (
+        Form(text)
+        for text in ("[$p.i32, $p.u32, 1]", "[$p.s, null, $p.z]", "[$p.f32, $p.i32]", "[$p.d, $p.d]", "[now()]")
+    )
+    yield Form("{a: $p.i32, b: $p.u32, c: $p.u64, d: $p.f32, e: $p.t, f: $p.s, g: $p.b, h: null}")
+    yield Form("case when $p.b then {a: $p.d, b: 1} end")
     yield Form("size([$p.i32, 1.5, null])")
     yield from (Form(f"size($p.{name})") for name in ("ls", "li", "lu", "lf", "ld"))
 
@@ -332,4 +382,8 @@ def same(first: Any, second: Any) -> bool:
         return first.replace(tzinfo=None) == second.replace(tzinfo=None)
     if isinstance(first, float) and isinstance(second, float):
         return first == second or (math.isnan(first) and math.isnan(second))
+    if isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second) and all(map(same, first, second))
+    if isinstance(first, dict) and isinstance(second, dict):
+        return list(first) == list(second) and all(map(same, first.values(), second.values()))
     return type(first) is type(second) and first == second

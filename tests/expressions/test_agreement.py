@@ -15,13 +15,13 @@ from read.graphs import build_indexes, commit, new_graph
 from read.oracle import Oracle
 
 from omnigraph.errors import ArithmeticOverflow
-from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.interpreter import Interpreter, satisfying
 from omnigraph.expressions.predicates import Predicate
-from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import Expression, ReadPlan
 from omnigraph.read import run_read
-from omnigraph.views import View
+from omnigraph.snapshot import View
 
 FORMS = forms()
 BATCH = 100
@@ -160,7 +160,7 @@ def test_a_number_beyond_its_type_is_the_same_error(view: View, text: str) -> No
 
 @pytest.mark.spark
 def test_spark_agrees(spark: Any, view: View, truth: dict[Form, list[Any]]) -> None:
-    from omnigraph.pipeline.spark.queries import run_read_on_spark
+    from omnigraph.spark.queries import run_read_on_spark
 
     data = _stored(view)
     sample = FORMS[::4]

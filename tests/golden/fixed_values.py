@@ -8,20 +8,11 @@ from omnigraph.history import PreparedPlan, PublishPlan, TableChange
 from omnigraph.history.encoding import decode_entry, decode_records, encode_entry, encode_records
 from omnigraph.history.envelope import seal, unseal
 from omnigraph.history.genesis import Identity, first_entry
-from omnigraph.history.recovery import Recovery
-from omnigraph.history.values import (
-    Ancestry,
-    Commit,
-    CommitRef,
-    CommitStep,
-    Entry,
-    LogSegment,
-    Snapshot,
-    TableState,
-)
+from omnigraph.history.plan import Recovery
+from omnigraph.history.values import Ancestry, Commit, CommitRef, CommitStep, Entry, LogSegment, Snapshot, TableState
 from omnigraph.language.schema.compiler import compile_schema
+from omnigraph.snapshot import encode_catalog
 from omnigraph.storage import open_store
-from omnigraph.views import encode_catalog
 
 AT = 1_780_000_000_000_000
 SCHEMA = "5c" * 32

@@ -33,10 +33,10 @@ from omnigraph.features import (
     WRITE_KEYS,
 )
 from omnigraph.history import MAIN, History, lineage
+from omnigraph.snapshot import Repository
 from omnigraph.storage import open_store
 from omnigraph.tables import Tables
 from omnigraph.testing.failpoints import Failpoint, FailpointReached, arm, disarm_all, raising
-from omnigraph.views import Repository
 from omnigraph.write.inlining import ENVIRONMENT as INLINE_BOUND
 
 SCHEMA = """

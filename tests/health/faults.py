@@ -61,14 +61,14 @@ FAULTS: dict[str, Fault] = {
         lambda graph: put_rows(graph, "edge:Knows", [{"id": "x", "src": "p1", "dst": "nobody"}]),
         "missing_end",
         "Knows",
-        "dst 'nobody' not found in Person",
+        "to 'nobody' not found in Person",
         ("x",),
     ),
     "node removed under its edge": (
         lambda graph: remove_rows(graph, "node:Person", ["p2"]),
         "missing_end",
         "Knows",
-        "dst 'p2' not found in Person",
+        "to 'p2' not found in Person",
         ("k",),
     ),
     "value out of range": (

@@ -18,7 +18,7 @@ from omnigraph.graph import Lost
 from omnigraph.history.chain import key_of
 from omnigraph.tables import IndexSpec
 from omnigraph.testing.failpoints import Failpoint, FailpointReached, arm, disarm_all, raising
-from omnigraph.values.entities import OUTSIDE_NAMES
+from omnigraph.values.arrow import OUTSIDE_NAMES
 
 
 @pytest.fixture

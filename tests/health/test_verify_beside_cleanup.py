@@ -10,8 +10,8 @@ import pytest
 from health.adversary import TWO_HOURS
 
 import omnigraph as og
-from omnigraph.pipeline.runner import LocalRunner
-from omnigraph.pipeline.verify.job import Verification
+from omnigraph.maintenance.verify.job import Verification
+from omnigraph.tasks.runner import LocalRunner
 
 COMMITS = 12
 STAGES = ["commits of main", "objects", "versions", "contents"]

@@ -5,16 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from omnigraph.history import (
-    Commit,
-    CommitRef,
-    Entry,
-    History,
-    PublishPlan,
-    Snapshot,
-    TableChange,
-    TableState,
-)
+from omnigraph.history import Commit, CommitRef, Entry, History, PublishPlan, Snapshot, TableChange, TableState
 from omnigraph.storage import Store, open_store
 from omnigraph.testing import CountingStore
 from omnigraph.write.publishing import Submission, publish, publish_group

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from omnigraph.history import History, TableState
 from omnigraph.history.retention import GRACE_S
+from omnigraph.indexing.kinds import Kind
 from omnigraph.maintenance.cleanup import Cleaner, Totals
-from omnigraph.maintenance.kinds import Kind
-from omnigraph.maintenance.retained import RetentionPolicy
+from omnigraph.maintenance.reachable import RetentionPolicy
 from omnigraph.storage import Store
 from omnigraph.tables import TableFiles
 

@@ -12,7 +12,7 @@ from omnigraph.errors import BranchNotFound, CommitNotFound, UsageError
 from omnigraph.history.chain import key_of
 from omnigraph.history.envelope import seal, unseal
 from omnigraph.history.log import SEGMENTS_PER_LEVEL
-from omnigraph.history.times import parse_time, to_microseconds
+from omnigraph.history.values import parse_time, to_microseconds
 
 
 def rolled_up(commits: int, max_tail: int = 2) -> SmallGraph:

@@ -11,7 +11,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import BranchNotFound, Cancelled, UsageError
-from omnigraph.history import watching
+from omnigraph.history import history
 from omnigraph.history.chain import Chain
 from omnigraph.history.values import Entry
 
@@ -65,7 +65,7 @@ def test_a_head_that_has_moved_already_is_given_at_once(graph: og.Graph) -> None
 def test_a_write_of_the_same_graph_wakes_every_waiter_at_once(
     graph: og.Graph, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "POLL_INTERVAL_S", NEVER_S)
+    monkeypatch.setattr(history, "POLL_INTERVAL_S", NEVER_S)
     since = graph.commit().id
     looks = Looks(monkeypatch, waiters=3)
     waiting: list[Future[og.Commit | None]] = [pool.submit(graph.wait_for_change, since=since) for _ in range(3)]
@@ -88,7 +88,7 @@ def test_a_write_of_another_process_is_found_by_looking(
 def test_one_of_the_waiters_of_a_branch_looks_for_all(
     graph: og.Graph, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "POLL_INTERVAL_S", NEVER_S)
+    monkeypatch.setattr(history, "POLL_INTERVAL_S", NEVER_S)
     moved = graph._repository.history.watch._moved
     wait, waits, all_wait = moved.wait, list[float | None](), threading.Event()
 
@@ -137,7 +137,7 @@ def test_other_branches_do_not_end_a_wait(graph: og.Graph) -> None:
 def test_a_deleted_branch_ends_a_wait(
     graph: og.Graph, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "POLL_INTERVAL_S", NEVER_S)
+    monkeypatch.setattr(history, "POLL_INTERVAL_S", NEVER_S)
     graph.branches.create("side")
     looks = Looks(monkeypatch, waiters=1)
     waiting = pool.submit(graph.wait_for_change, "side")

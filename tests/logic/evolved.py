@@ -14,6 +14,7 @@ from typing import Any
 from logic.runner import LogicFile
 from read.graphs import commit, new_graph, replace_some
 
+from omnigraph.evolve.apply import SchemaChange, apply_schema
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.language.schema.parser import parse_schema
@@ -27,9 +28,8 @@ from omnigraph.language.schema.syntax import (
     SchemaSyntax,
     TypeSyntax,
 )
-from omnigraph.pipeline.evolve.apply import SchemaChange, apply_schema
-from omnigraph.pipeline.runner import LocalRunner
-from omnigraph.views import View
+from omnigraph.snapshot import View
+from omnigraph.tasks.runner import LocalRunner
 
 BEFORE = "_before"
 GONE = "gone_by_now"

@@ -20,7 +20,7 @@ from typing import Any
 from unittest.mock import patch
 
 from omnigraph.language.parameters import bind_parameters
-from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import Mode, Result, run_read, strategies
 from omnigraph.read.executor import paths, sources, walks
@@ -29,7 +29,7 @@ from omnigraph.read.strategies.arrays import ARRAYS
 from omnigraph.read.strategies.dense import DENSE
 from omnigraph.read.strategies.factored import FACTORED
 from omnigraph.read.strategies.scan import SCAN
-from omnigraph.views import View
+from omnigraph.snapshot import View
 
 FOLDER = Path(__file__).parent
 NOW = dt.datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=dt.UTC)

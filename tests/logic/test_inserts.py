@@ -13,13 +13,13 @@ from read.graphs import commit, new_graph
 
 from omnigraph.language.parameters import bind_parameters
 from omnigraph.language.query import syntax
-from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.parser import parse_queries
 from omnigraph.language.query.plan import EntityRef, MutationPlan, Ranking, ReadPlan
 from omnigraph.language.query.printer import format_queries
 from omnigraph.read import matched_rows
+from omnigraph.snapshot import View
 from omnigraph.values.json_values import json_value
-from omnigraph.views import View
 from omnigraph.write import GroupCommitter, WriteTransaction, run_mutation
 
 FILES = [file for file in files() if file.path.stem != "aggregates"]  # no case of it returns plain values

@@ -11,8 +11,8 @@ from logic.runner import NOW, Case, LogicFile, engines, files, plan_of, run_case
 from read.graphs import build_indexes, commit, every_table_is_large, new_graph, replace_some, store_adjacency
 from read.oracle import Oracle
 
+from omnigraph.snapshot import View
 from omnigraph.values.json_values import json_value
-from omnigraph.views import View
 
 FILES = files()
 CASES = [

@@ -14,12 +14,12 @@ import pytest
 from logic.runner import NOW, LogicFile, files, run_case
 from read.graphs import commit, new_graph, replace_some
 
-from omnigraph.deadlines import Deadline
+from omnigraph._internal.deadlines import Deadline
 from omnigraph.errors import ArithmeticOverflow, QueryTimeout
-from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import Result, run_read
-from omnigraph.views import View
+from omnigraph.snapshot import View
 
 ODD = {
     "spark.sql.ansi.enabled": "false",
@@ -56,7 +56,7 @@ def _check(file: LogicFile, spark: Any, folder: Any, every: int, first: int) -> 
     view = commit(repository, file.records[half:], first_number=half)
 
     def engine(view: View, plan: ReadPlan, parameters: Mapping[str, object]) -> Result:
-        from omnigraph.pipeline.spark.queries import run_read_on_spark
+        from omnigraph.spark.queries import run_read_on_spark
 
         return run_read_on_spark(view, plan, parameters, spark, now=NOW)
 
@@ -88,7 +88,7 @@ def test_whole_numbers_are_exact_or_refused_as_in_process(odd: Any, tmp_path: An
         for place, (i32, i64, u64) in enumerate(numbers)
     ]
     view = commit(new_graph(str(tmp_path / "g"), schema), records)
-    from omnigraph.pipeline.spark.queries import run_read_on_spark
+    from omnigraph.spark.queries import run_read_on_spark
 
     def on_both(text: str) -> tuple[pa.Table, pa.Table]:
         plan = compile_query(f"query q() {{ {text} }}", view.catalog)
@@ -108,9 +108,50 @@ def test_whole_numbers_are_exact_or_refused_as_in_process(odd: Any, tmp_path: An
     assert odd.conf.get("spark.sql.constraintPropagation.enabled") == "true"
 
 
+FRAMES = (
+    "match { $a: A  $a knows $b } return { $a.name as name, $b.n as n, $b.n + 1 as more } order { n desc, name } limit 7",
+    "match { $a: A } return { $a.n as n, count($a) as many, collect($a.name) as names, avg($a.n) as mean } order { n }",
+    "match { $a: A  $a knows{1,3} $b } return { count($b) as n }",
+    "match { $a: A } with { $a, $a.n as n } order { n, $a.name } limit 9 match { $a knows $b } return { n, $b.name as to }",
+    "match { $a: A } return { $a.name as v } union match { $a: A  $a knows $b } return { $b.name as v } order { v desc }",
+    "match { $a: A } return { $a, $a.at as at } order { $a.name }",
+)
+
+
+@pytest.mark.spark
+def test_a_query_is_a_frame_with_the_same_rows_and_collects_nothing(odd: Any, tmp_path: Any) -> None:
+    from omnigraph.spark.queries import read_frame
+
+    nodes = [
+        {"type": "A", "data": {"name": f"a{place}", "n": place % 4, "at": f"2026-01-{place + 1:02}T00:00:00Z"}}
+        for place in range(20)
+    ]
+    edges = [{"edge": "Knows", "from": f"a{place}", "to": f"a{place * 7 % 20}"} for place in range(20)]
+    schema = "node A { name: String @key  n: I64  at: DateTime }\nedge Knows: A -> A"
+    view = commit(new_graph(str(tmp_path / "g"), schema), [*nodes, *edges])
+    for text in FRAMES:
+        plan = compile_query(f"query q() {{ {text} }}", view.catalog)
+        assert isinstance(plan, ReadPlan)
+        frame = read_frame(view, plan, {}, odd)
+        expected = run_read(view, plan, {}).rows
+        rows = [
+            {name: value["id"] if isinstance(value, dict) else value for name, value in row.items()} for row in expected
+        ]
+        collected = frame.toArrow().to_pylist()
+        assert collected == rows, text
+    store = odd.sparkContext._jsc.sc().statusStore()
+    jobs = store.jobsList(None).length()
+    plan = compile_query("query q() { match { $a: A  $a knows $b } return { $a.name as v, $b.n as n } }", view.catalog)
+    assert isinstance(plan, ReadPlan)
+    frame = read_frame(view, plan, {}, odd)
+    assert store.jobsList(None).length() == jobs
+    mine = odd.createDataFrame([("a1", "mine")], "v string, whose string")
+    assert [row.whose for row in frame.join(mine, "v").collect()] == ["mine"]
+
+
 @pytest.mark.spark
 def test_a_read_whose_time_is_over_is_cancelled_and_the_session_goes_on(spark: Any, tmp_path: Any) -> None:
-    from omnigraph.pipeline.spark.queries import run_read_on_spark
+    from omnigraph.spark.queries import run_read_on_spark
 
     people = [{"type": "P", "data": {"name": f"p{n}", "age": n}} for n in range(300)]
     view = commit(new_graph(str(tmp_path / "g"), "node P { name: String @key  age: I64 }"), people)
@@ -140,9 +181,9 @@ JVM_FULL = """
 import sys
 from read.graphs import commit, new_graph, query
 from omnigraph.errors import PipelineFailed
-from omnigraph.language.query.compiler import compile_query
-from omnigraph.pipeline.spark.queries import run_read_on_spark
-from omnigraph.pipeline.spark.session import spark_session
+from omnigraph.language.query.mutations import compile_query
+from omnigraph.spark.queries import run_read_on_spark
+from omnigraph.spark.sessions import spark_session
 view = commit(new_graph(sys.argv[1], "node A { name: String @key }"), [{"type": "A", "data": {"name": "a"}}])
 spark = spark_session(memory="512m")
 plan = compile_query("query q() { match { $a: A } return { $a.name as n } }", view.catalog)

@@ -11,13 +11,15 @@ from maintenance.aging import age
 from read.graphs import query
 
 import omnigraph as og
-from omnigraph.maintenance import adjacency, optimize
-from omnigraph.maintenance.adjacency import refresh_adjacency
-from omnigraph.read.inputs.adjacency import Compact
-from omnigraph.tables.adjacency import building, index
+from omnigraph.indexing import adjacency
+from omnigraph.indexing import adjacency as building
+from omnigraph.indexing.adjacency import refresh_adjacency
+from omnigraph.maintenance import optimize
+from omnigraph.read.inputs.adjacency import GraphArrays
+from omnigraph.tables.adjacency import index
 from omnigraph.tables.adjacency.edges import JoinedEdges
+from omnigraph.tasks.runner import InProcess
 from omnigraph.wire.writes import load_json
-from omnigraph.workers import InProcess
 
 SCHEMA = """
 node Person { name: String @key  age: I32? }
@@ -151,7 +153,7 @@ def test_many_edges_are_stored_in_many_files(tmp_path: Path, monkeypatch: pytest
     asked = "query q() { match { $p: Person  $p knows $q } return { $p.name as p, $q.name as q } order { p, q } }"
     opened = og.open(tmp_path / "graph")
     view = opened._repository.head()[1]
-    table, compact = view.table("edge:Knows"), Compact(view)
+    table, compact = view.table("edge:Knows"), GraphArrays(view)
     nodes = compact.nodes("Person")
     base = opened._repository.tables.adjacency.edges(table, nodes, nodes, None).base
     assert isinstance(base, JoinedEdges)

@@ -17,10 +17,9 @@ from omnigraph.errors import BranchNotFound, Damaged, HistoryGap, StagedTooLongA
 from omnigraph.history.branches import Branches
 from omnigraph.history.chain import key_of
 from omnigraph.history.encoding import encode_entry
-from omnigraph.history.leases import Leases
-from omnigraph.history.retention import Retention
+from omnigraph.history.retention import Leases, Retention
 from omnigraph.history.revisions import Revisions
-from omnigraph.maintenance import retained
+from omnigraph.maintenance import reachable
 from omnigraph.storage.local import LocalStore
 from omnigraph.testing.failpoints import Failpoint, FailpointReached, arm, disarm_all, raising
 
@@ -139,6 +138,50 @@ def test_the_base_of_any_two_branches_is_kept(graph: og.Graph, folder: Path) -> 
     assert og.open(folder).branches.merge("two", into="one").commit is not None
 
 
+def test_a_branch_that_starts_at_a_tag_merges_with_every_other(graph: og.Graph, folder: Path) -> None:
+    """Nobody but the tag has the branch that it was set on, and two tags parted before the heads did."""
+    graph.branches.create("tried", "main~6")
+    person(graph, "tried", "tried")
+    graph.tags.create("v1", "tried")
+    graph.branches.create("retried", "tried~1")
+    graph.mutate('query q() { delete Person where name = "p0" }', branch="retried")
+    graph.tags.create("v2", "retried")
+    for branch in ("tried", "retried"):
+        graph.branches.delete(branch, force=True)
+    for _ in range(2):
+        age(folder)
+        graph.cleanup(keep=1)
+    graph = og.open(folder)
+    for number in (1, 2):
+        graph.branches.create(f"fix-{number}", f"v{number}")
+    graph.branches.merge("fix-1", into="fix-2")
+    graph.branches.merge("fix-2")
+    people = content(graph)["node:Person"].keys()
+    assert {"tried", "p7"} <= people
+    assert people.isdisjoint({"p0", "p3"})
+
+
+def test_crossed_merges_have_their_older_bases_after_a_cleanup(graph: og.Graph, folder: Path) -> None:
+    """Both branches have merged main, one of them before main deleted what it had added, and each other in between."""
+    graph.branches.create("x")
+    graph.branches.create("y")
+    person(graph, "from y", "y")
+    person(graph, "from main")
+    graph.branches.merge("y", into="x")
+    graph.branches.merge("main", into="y")
+    graph.mutate('query q() { delete Person where name = "from main" }')
+    person(graph, "then on main")
+    graph.branches.merge("main", into="x")
+    for _ in range(2):
+        age(folder)
+        graph.cleanup(keep=1)
+    graph = og.open(folder)
+    rehearsal = graph.branches.merge("y", into="x", dry_run=True)
+    assert (len(rehearsal.bases), rehearsal.conflicts) == (2, ())
+    graph.branches.merge("x", into="y")
+    assert "from main" not in content(graph, "y")["node:Person"]
+
+
 def test_branches_whose_base_an_old_cleanup_removed_have_a_way_out(
     graph: og.Graph, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,7 +192,7 @@ def test_branches_whose_base_an_old_cleanup_removed_have_a_way_out(
     for branch in ("main", "side"):
         person(graph, f"then {branch}", branch)
     with monkeypatch.context() as patch:
-        patch.setattr(retained, "merge_bases", lambda *_: ())  # as cleanup was once
+        patch.setattr(reachable, "merge_bases", lambda *_: ())  # as cleanup was once
         age(folder)
         graph.cleanup(keep=1)
     graph = og.open(folder)
@@ -394,7 +437,7 @@ def test_a_lease_is_written_only_by_long_work_and_removed_at_its_end(
 ) -> None:
     import threading
 
-    monkeypatch.setattr("omnigraph.history.leases.RENEWAL_S", 0.01)
+    monkeypatch.setattr("omnigraph.history.retention.RENEWAL_S", 0.01)
     renewed = threading.Event()
     renew = Leases.renew
     monkeypatch.setattr(Leases, "renew", lambda self, lease: (renew(self, lease), renewed.set()))
@@ -438,6 +481,22 @@ def test_a_branch_cannot_start_at_a_commit_that_goes_at_the_same_time(graph: og.
     with pytest.raises(HistoryGap, match="older than what cleanup keeps"):
         graph.branches.create("late", "main~5")
     assert not graph.branches.exists("late")
+
+
+def test_the_head_of_a_branch_without_commits_of_its_own_can_be_tagged(graph: og.Graph, folder: Path) -> None:
+    graph.branches.create("side", "main~4")
+    before = content(graph, "side")
+    age(folder)
+    graph.cleanup(keep=1)
+    graph.tags.create("v1", "side")
+    with pytest.raises(HistoryGap):
+        graph.tags.create("v2", "main~3")
+    graph.branches.delete("side", force=True)
+    graph.tags.create("release", "v1")
+    graph.tags.delete("v1")
+    age(folder)
+    graph.cleanup(keep=1)
+    assert content(og.open(folder), "release") == before
 
 
 def test_a_branch_starts_at_a_tag_below_the_watermark(graph: og.Graph, folder: Path) -> None:

@@ -19,9 +19,9 @@ from omnigraph import CopyReport
 from omnigraph.errors import AlreadyExists, HistoryGap, NotFastForward, UsageError
 from omnigraph.history import Entry, new_ulid
 from omnigraph.maintenance import cloning
-from omnigraph.pipeline import progress
-from omnigraph.pipeline.progress import Status
 from omnigraph.storage import copying, open_store
+from omnigraph.tasks import progress
+from omnigraph.tasks.progress import Status
 from omnigraph.testing import failpoints
 from omnigraph.testing.failpoints import Failpoint, arm
 
@@ -119,6 +119,27 @@ def test_what_is_older_than_the_depth_is_not_in_the_clone(origin: og.Graph) -> N
     add(copy, "own")
     copy.push(origin.uri)
     assert_same(origin, copy)
+
+
+@pytest.mark.parametrize("depth", [None, 1])
+def test_the_branches_of_a_clone_can_be_merged(origin: og.Graph, depth: int | None) -> None:
+    """Where they parted is older than the depth, or below the watermark of a cleanup."""
+    origin.branches.delete("review", force=True)
+    origin.branches.create("side")
+    for number in range(3):
+        for branch in ("main", "side"):
+            add(origin, f"{branch} {number}", branch=branch)
+    if depth is None:
+        age(Path(origin.uri))
+        assert origin.cleanup(keep=1).removed["commits"].files > 0
+    copy = cloned(origin, depth=depth)
+    assert_whole(copy)
+    copy.branches.merge("side")
+    assert {f"{branch} {number}" for branch in ("main", "side") for number in range(3)} <= set(people(copy))
+    age(Path(copy.uri))
+    copy.cleanup(keep=1)
+    assert copy.branches.merge("main", into="side").outcome == "fast_forward"
+    assert_whole(copy)
 
 
 def test_a_depth_is_at_least_one(origin: og.Graph) -> None:

@@ -11,7 +11,7 @@ from maintenance.aging import age, files_of
 
 import omnigraph as og
 from omnigraph.maintenance import cleanup, optimize
-from omnigraph.pipeline.spark.runner import SparkRunner
+from omnigraph.spark.runner import SparkRunner
 from omnigraph.tables import compaction
 
 pytestmark = pytest.mark.spark

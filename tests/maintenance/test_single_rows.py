@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import omnigraph as og
-from omnigraph.tables.folding import FOLD_WIDTH, level_of
+from omnigraph.tables.staging import FOLD_WIDTH, level_of
 
 
 def test_fragments_grow_with_the_logarithm_of_the_commits(tmp_path: Path) -> None:

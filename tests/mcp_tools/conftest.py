@@ -14,7 +14,7 @@ import pytest
 from mcp_tools.kinds import SCHEMA, write_queries
 
 import omnigraph as og
-from omnigraph.mcp.serving import Desk
+from omnigraph.mcp.serving import ToolServer
 from omnigraph.server.in_process import store_backend
 
 
@@ -45,7 +45,7 @@ def talk(folder: Path) -> Conversation:
     def run(conversation: Callable[[mcp.Client], Awaitable[None]]) -> None:
         async def connected() -> None:
             backend = store_backend(str(folder / "things"), folder / "queries", "ada")
-            async with mcp.Client(Desk(backend, backend.operations).server()) as client:
+            async with mcp.Client(ToolServer(backend, backend.operations).server()) as client:
                 await conversation(client)
 
         asyncio.run(connected())

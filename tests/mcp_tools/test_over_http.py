@@ -16,7 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from serving import SCHEMA, Fixed, make_people, tokens
 
 from omnigraph.mcp.tools import TOOLS
-from omnigraph.policy import Ask, denied
+from omnigraph.policy import AccessRequest, denied
 from omnigraph.server.app import Application
 from omnigraph.server.logs import RequestLog
 from omnigraph.server.registry import Allowing
@@ -41,7 +41,7 @@ VISIBLE = {
 class Rules:
     """What each actor may."""
 
-    def check(self, actor: str | None, ask: Ask, /) -> None:
+    def check(self, actor: str | None, ask: AccessRequest, /) -> None:
         allowed = {
             "reader": ask.action == "read",
             "writer": ask.action in ("read", "change"),

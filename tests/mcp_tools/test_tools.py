@@ -13,9 +13,7 @@ from mcp_tools.conftest import Conversation, answer, failure
 from mcp_tools.kinds import PROPERTIES, SHOWN
 
 import omnigraph as og
-from omnigraph.mcp.prompts import PROMPTS
-from omnigraph.mcp.results import MAX_TEXT
-from omnigraph.mcp.serving import Desk
+from omnigraph.mcp.serving import MAX_TEXT, PROMPTS, ToolServer
 from omnigraph.mcp.tools import TOOLS
 from omnigraph.server.in_process import store_backend
 from omnigraph.server.routes import ROUTES
@@ -314,7 +312,7 @@ def test_prompts_speak_of_tools_that_are_there_and_take_their_arguments_as_data(
 def test_without_text_only_stored_queries_ask_and_change(folder: Path) -> None:
     async def conversation() -> None:
         backend = store_backend(str(folder / "things"), folder / "queries", None)
-        desk = Desk(backend, backend.operations, allows_text=False)
+        desk = ToolServer(backend, backend.operations, allows_text=False)
         async with mcp.Client(desk.server()) as client:
             assert [each.name for each in (await client.list_prompts()).prompts] == ["fix_rejects"]
             names = {tool.name for tool in (await client.list_tools()).tools}

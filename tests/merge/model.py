@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import omnigraph as og
-from omnigraph.views import View
+from omnigraph.snapshot import View
 
 Key = tuple[str, str, str]
 Row = Mapping[str, Any]

@@ -19,8 +19,8 @@ from merge.test_truth_table import OPERATIONS
 import omnigraph as og
 from omnigraph.changes import table_diff
 from omnigraph.errors import MergeConflicts
+from omnigraph.tasks.runner import Exchange, InProcess
 from omnigraph.wire.writes import merge_json
-from omnigraph.workers import Exchange, InProcess
 
 IDS = 3
 

@@ -10,14 +10,7 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from omnigraph.errors import (
-    InputError,
-    MergeConflicts,
-    PreconditionFailed,
-    RecordError,
-    StaleResolution,
-    UsageError,
-)
+from omnigraph.errors import InputError, MergeConflicts, PreconditionFailed, RecordError, StaleResolution, UsageError
 
 SCHEMA = """
 node Person {

@@ -10,7 +10,7 @@ from merge import bulk
 
 import omnigraph as og
 from omnigraph.changes import stored_rows, table_diff
-from omnigraph.pipeline.spark.runner import SparkRunner
+from omnigraph.spark.runner import SparkRunner
 from omnigraph.wire.writes import merge_json
 
 

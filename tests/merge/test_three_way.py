@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from merge import model
 
-from omnigraph.language.arrow import arrow_schema
+from omnigraph.language.projection import arrow_schema
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.merge import three_way, virtual_base
 from omnigraph.merge.three_way import BaseRows, ThreeWay

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from omnigraph.pipeline.load.job import LoadJob
+from omnigraph.load.job import LoadJob
 
 SCHEMA = """
 node Person {

@@ -74,8 +74,8 @@ class Consumer:
 
 
 if __name__ == "__main__":
-    from omnigraph.pipeline.spark.session import spark_session
-    from omnigraph.pipeline.spark.source import register
+    from omnigraph.spark.sessions import spark_session
+    from omnigraph.spark.source import register
 
     spark = spark_session("local[2]", memory="1g")
     register(spark)

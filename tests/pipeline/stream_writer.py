@@ -22,8 +22,8 @@ def run(session: Any, graph: str, inbox: str, checkpoint: str) -> None:
 
 
 if __name__ == "__main__":
-    from omnigraph.pipeline.spark.session import spark_session
-    from omnigraph.pipeline.spark.source import register
+    from omnigraph.spark.sessions import spark_session
+    from omnigraph.spark.source import register
 
     spark = spark_session(sys.argv[4], memory="1g")
     register(spark)

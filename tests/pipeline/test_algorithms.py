@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
+from omnigraph.algorithms import job, on_tasks
+from omnigraph.algorithms.numbering import number
 from omnigraph.errors import NotFound, OmnigraphError, UsageError
-from omnigraph.maintenance.adjacency import refresh_adjacency
-from omnigraph.pipeline.algorithms import job, on_tasks
-from omnigraph.pipeline.algorithms.numbering import number
+from omnigraph.indexing.adjacency import refresh_adjacency
 from omnigraph.tables.adjacency import index
 
 SCHEMA = """
@@ -130,6 +131,17 @@ def test_triangles_are_those_of_igraph(case: Case, engine: str) -> None:
     assert case.values(case.graph.algorithms("local").triangle_count(case.edge)) == expected
 
 
+def test_clustering_is_the_share_of_edges_among_neighbours(case: Case, engine: str) -> None:
+    edges = {(src, dst) for src, dst in zip(case.src, case.dst, strict=True) if src != dst}
+    neighbours: list[set[int]] = [set() for _ in case.names]
+    for src, dst in edges:
+        neighbours[src].add(dst)
+        neighbours[dst].add(src)
+    links = [sum(pair in edges for pair in permutations(near, 2)) for near in neighbours]
+    expected = [count / max(len(near) * (len(near) - 1), 1) for count, near in zip(links, neighbours, strict=True)]
+    assert case.values(case.graph.algorithms("local").local_clustering(case.edge)) == pytest.approx(expected, abs=1e-15)
+
+
 def test_labels_are_those_of_the_rule_in_a_few_lines(case: Case, engine: str) -> None:
     neighbours: list[list[tuple[int, float]]] = [[] for _ in case.names]
     for src, dst, weight in zip(case.src, case.dst, case.weights, strict=True):
@@ -147,6 +159,34 @@ def test_labels_are_those_of_the_rule_in_a_few_lines(case: Case, engine: str) ->
         result = case.graph.algorithms("local").label_propagation(case.edge, weight=weight_name, rounds=rounds)
         expected = [case.names[label] for label in labels]
         assert case.values(result) == [":".join(name) if several else name[1] for name in expected]
+
+
+def test_ranks_and_labels_are_those_of_graphalytics(case: Case, engine: str) -> None:
+    """As its specification defines them: synchronous steps, every edge counts, the smallest of equal labels."""
+    nodes, damping = len(case.names), 0.85
+    edges = list(zip(case.src, case.dst, strict=True))
+    leaving = Counter(case.src)
+    ranks, labels = [1 / nodes] * nodes, list(range(nodes))
+    for _ in range(7):
+        lost = sum(rank for node, rank in enumerate(ranks) if not leaving[node])
+        received = [0.0] * nodes
+        votes = [Counter[int]() for _ in labels]
+        for src, dst in edges:
+            received[dst] += ranks[src] / leaving[src]
+            votes[dst][labels[src]] += 1
+            votes[src][labels[dst]] += 1
+        ranks = [(1 - damping) / nodes + damping * (share + lost / nodes) for share in received]
+        labels = [
+            min(vote, key=lambda label: (-vote[label], label), default=own)
+            for own, vote in zip(labels, votes, strict=True)
+        ]
+    algorithms = case.graph.algorithms("local")
+    found = algorithms.pagerank(case.edge, damping=damping, rounds=7)
+    assert found.steps == 7
+    assert case.values(found) == pytest.approx(ranks, abs=1e-12)
+    several = len({type for type, _ in case.names}) > 1
+    expected = [":".join(case.names[label]) if several else case.names[label][1] for label in labels]
+    assert case.values(algorithms.label_propagation(case.edge, rounds=7, ties="smallest")) == expected
 
 
 def _winner(votes: Counter[int], own: int) -> int:
@@ -184,6 +224,8 @@ WRONG: list[tuple[str, dict[str, Any], type[OmnigraphError], str]] = [
     ("pagerank", {"edge": "Knows", "weight": "strength"}, UsageError, "the edge 'b' of Knows has the weight -2"),
     ("pagerank", {"edge": "Knows", "damping": 1.0}, UsageError, "'damping' must be at least 0 and less than 1"),
     ("pagerank", {"edge": "Knows", "tolerance": 1e-15}, UsageError, "'tolerance' must be a number from 1e-12 on"),
+    ("pagerank", {"edge": "Knows", "rounds": 0}, UsageError, "'rounds' must be at least 1"),
+    ("label_propagation", {"edge": "Knows", "ties": "none"}, UsageError, "'ties' must be 'own' or 'smallest'"),
     ("label_propagation", {"edge": "Knows", "rounds": 0}, UsageError, "'rounds' must be at least 1"),
     ("shortest_paths", {"edge": "Knows", "sources": []}, UsageError, "shortest paths need sources"),
     ("shortest_paths", {"edge": "Knows", "sources": ["z"]}, NotFound, "there is no Person 'z' to start from"),
@@ -212,6 +254,9 @@ def test_spark_gives_the_same_answers(case: Case, spark: Any, monkeypatch: pytes
     assert (frame.count(), frame.columns) == (len(case.names), ["type", "id", "rank"])
     ranks = found.property("Person.rank")["Person"]
     assert (ranks.columns, ranks.count()) == (["id", "rank"], 120)
+    expected, found = (one.label_propagation(case.edge, rounds=3, ties="smallest") for one in (here, there))
+    assert case.values(found) == case.values(expected)
+    assert case.values(there.local_clustering(case.edge)) == case.values(here.local_clustering(case.edge))
     assert case.values(there.connected_components(case.edge)) == case.values(here.connected_components(case.edge))
     small = case.graph.spark(spark).algorithms.pagerank(case.edge)
     assert (small.engine, small.to_spark().count()) == ("in process", len(case.names))
@@ -224,6 +269,7 @@ def test_tasks_find_their_numbers_in_stored_adjacency(case: Case, monkeypatch: p
         ("pagerank", {}),
         ("connected_components", {}),
         ("triangle_count", {}),
+        ("local_clustering", {}),
         ("label_propagation", {}),
     ]
     expected = [case.values(getattr(algorithms, name)(case.edge, **options)) for name, options in calls]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import re
 import runpy
 import zipfile
@@ -14,7 +15,7 @@ import pytest
 from pipeline.conftest import SCHEMA
 
 import omnigraph as og
-from omnigraph.pipeline.spark.catalog import JAR, graph_names
+from omnigraph.spark.graph_catalog import JAR, graph_names
 
 numbers = itertools.count()
 TOOL = Path(__file__).parents[2] / "tools" / "build_spark_catalog.py"
@@ -86,6 +87,137 @@ def test_a_graph_in_sql(sql: Any, people: og.Graph) -> None:
     assert sql(f"{count}.Person VERSION AS OF 'main~1'") == sql(f"{count}.Person VERSION AS OF 'v1'") == [(2, 36)]
     assert sql(f"{count}.Person VERSION AS OF 'review'") == [(4, 52)]
     assert sql(f"{count}.Person TIMESTAMP AS OF '{before.strftime('%Y-%m-%d %H:%M:%S.%f')}'") == [(2, 36)]
+
+
+@pytest.mark.spark
+def test_rows_change_in_sql(sql: Any, people: og.Graph) -> None:
+    def everybody(branch: str = "main") -> list[Any]:
+        rows = people.query(
+            "query q() { match { $p: Person } return { $p.email, $p.age } order { $p.email } }", revision=branch
+        )
+        return [tuple(row.values()) for row in rows.rows]
+
+    commits = len(people.commits())
+    sql("UPDATE og.people.Person SET age = age + 1 WHERE email = 'ada'")
+    assert everybody() == [("ada", 37), ("bo", 27)]
+    sql("DELETE FROM og.people.review.Person WHERE age < 30")
+    assert everybody("review") == [("ada", 36)]
+    assert sql("SELECT count(*) FROM og.people.review.Knows") == [(0,)]
+    assert sql("SELECT count(*) FROM og.people.Knows") == [(1,)]
+    source = "SELECT * FROM VALUES ('ada', 1, false), ('bo', 2, true), ('cy', 3, false) AS s(email, age, gone)"
+    sql(
+        f"MERGE INTO og.people.Person p USING ({source}) s ON p.email = s.email WHEN MATCHED AND s.gone THEN DELETE "
+        "WHEN MATCHED THEN UPDATE SET age = s.age WHEN NOT MATCHED THEN INSERT (email, age) VALUES (s.email, s.age)"
+    )
+    assert everybody() == [("ada", 1), ("cy", 3)]
+    sql("UPDATE og.people.Knows SET weight = 0.75")  # Of a deleted node there is none.
+    assert len(people.commits()) == commits + 2
+    sql("INSERT INTO og.people.Knows (src, dst, weight) VALUES ('ada', 'cy', 0.25)")
+    sql("UPDATE og.people.Knows SET weight = weight * 2")
+    assert sql("SELECT src, dst, weight FROM og.people.Knows") == [("ada", "cy", 0.5)]
+    for statement, refusal in (
+        ("UPDATE og.people.Person SET id = 'eve'", "cannot change"),
+        ("UPDATE og.people.Person SET age = 200", "150"),
+        ("DELETE FROM og.people.history", "is only read|does not support"),
+    ):
+        with pytest.raises(Exception, match=refusal):
+            sql(statement)
+    assert everybody() == [("ada", 1), ("cy", 3)]
+
+
+STATEMENTS = 1_000
+
+
+@pytest.mark.soak
+@pytest.mark.spark
+def test_random_statements_do_what_they_say(sql: Any, people: og.Graph) -> None:
+    dice, ages = random.Random(35), {"ada": 36, "bo": 27}
+    for number in range(STATEMENTS):
+        limit, step = dice.randrange(150), dice.randrange(1, 9)
+        kind = dice.choice(["UPDATE", "DELETE", "MERGE", "MERGE"])
+        if kind == "UPDATE":
+            sql(f"UPDATE og.people.Person SET age = (age + {step}) % 150 WHERE age < {limit}")
+            ages = {name: (age + step) % 150 if age < limit else age for name, age in ages.items()}
+        elif kind == "DELETE":
+            sql(f"DELETE FROM og.people.Person WHERE age % {step + 2} = 0 AND age > {limit}")
+            ages = {name: age for name, age in ages.items() if not (age % (step + 2) == 0 and age > limit)}
+        else:
+            rows = {f"p{dice.randrange(40)}": dice.randrange(150) for _ in range(dice.randrange(1, 12))}
+            source = ", ".join(f"('{name}', {age})" for name, age in rows.items())
+            sql(
+                f"MERGE INTO og.people.Person p USING (SELECT * FROM VALUES {source} AS s(email, age)) s ON p.email = s.email "
+                f"WHEN MATCHED AND s.age < {limit} THEN DELETE WHEN MATCHED THEN UPDATE SET age = s.age "
+                "WHEN NOT MATCHED THEN INSERT (email, age) VALUES (s.email, s.age)"
+            )
+            kept = {name: age for name, age in rows.items() if not (name in ages and age < limit)}
+            ages = {name: age for name, age in ages.items() if name not in rows} | kept
+        assert dict(sql("SELECT email, age FROM og.people.Person")) == ages, (number, kind)
+
+
+@pytest.mark.spark
+def test_a_statement_is_refused_if_the_branch_moved_while_it_ran(sql: Any, people: og.Graph, spark: Any) -> None:
+    uri = people.uri
+
+    def busy(age: int) -> int:
+        og.open(uri).mutate('query m() { insert Person { email: "eve" } }')
+        return age
+
+    spark.udf.register("busy", busy, "int")
+    with pytest.raises(Exception, match="PreconditionFailed"):
+        sql("UPDATE og.people.Person SET age = busy(age) WHERE email = 'ada'")
+    assert people.query('query q() { match { $p: Person { email: "ada" } } return { $p.age } }').rows == [{"p.age": 36}]
+
+
+@pytest.mark.spark
+def test_a_scan_reads_what_a_query_needs(sql: Any, people: og.Graph) -> None:
+    def scan(query: str) -> str:
+        return str(sql(f"EXPLAIN {query}")[0][0])
+
+    people.mutate('query m() { insert Person { email: "o\'neil", age: 40, big: 3 } }')
+    some = "SELECT age FROM og.people.Person WHERE (age > 30 OR email IN ('x', 'o''neil')) AND big = 3 AND NOT active <=> true"
+    assert "struct<" in scan(some)
+    assert "joined" not in scan(some)
+    assert "filter: (`age` > 30 OR `email` IN ('x', 'o''neil'))" in scan(some)
+    assert sql(some) == [(40,)]
+    assert "limit: 1" in scan("SELECT email FROM og.people.Person LIMIT 1")
+    assert len(sql("SELECT email FROM og.people.Person LIMIT 1")) == 1
+    assert "count: true" in scan("SELECT count(*) FROM og.people.Person")
+    assert sql("SELECT count(*) FROM og.people.Person") == [(3,)]
+    assert sql("SELECT count(*) FROM og.people.Person WHERE age IS NOT NULL AND age <= 36") == [(2,)]
+    assert (
+        "BroadcastHashJoin"
+        in sql("EXPLAIN SELECT 1 FROM og.people.Person p JOIN og.people.Knows k ON k.src = p.id")[0][0]
+    )
+
+
+@pytest.mark.spark
+def test_tables_about_a_graph_and_procedures(sql: Any, people: og.Graph, spark: Any) -> None:
+    sql("INSERT INTO og.people.review.Person (email, age) VALUES ('cy', 50)")
+    assert sql("SELECT op, id FROM og.people.review.changes WHERE type = 'Person' ORDER BY id")[-1] == ("insert", "cy")
+    heads = {branch.name: branch.head.id for branch in people.branches.list()}
+    assert dict(sql("SELECT branch, commit FROM og.people.branches")) == heads
+    log = people.commits("review")
+    assert sql("SELECT commit, kind FROM og.people.review.history") == [(commit.id, commit.kind) for commit in log]
+    assert sql("SELECT max(commit) FROM og.people.history VERSION AS OF 'v1'") == [(people.commit("v1").id,)]
+
+    outcome, commit = sql("CALL og.system.merge(graph => 'people', branch => 'review')")[0]
+    assert (outcome.replace(" ", "_"), commit) == ("fast_forward", people.commit().id)
+    assert sql("CALL og.system.create_tag('people', 'v2')") == [("created", commit)]
+    assert sql("CALL og.system.delete_branch('people', 'review')") == [("deleted", heads["review"])]
+
+    spark.conf.set("spark.wap.branch", "audit")
+    try:
+        sql("INSERT INTO og.people.Person (email, age) VALUES ('dee', 51)")
+        sql("UPDATE og.people.Person SET age = 52 WHERE email = 'dee'")
+        assert sql("SELECT count(*), max(age) FROM og.people.Person") == [(4, 52)]
+    finally:
+        spark.conf.unset("spark.wap.branch")
+    assert sql("SELECT count(*), max(age) FROM og.people.Person") == [(3, 50)]
+    sql("CALL og.system.merge('people', 'audit')")
+    assert sql("SELECT count(*), max(age) FROM og.people.Person") == [(4, 52)]
+    for call, refusal in (("merge('people', 'nobody')", "nobody"), ("drop('people')", "load routine")):
+        with pytest.raises(Exception, match=refusal):
+            sql(f"CALL og.system.{call}")
 
 
 @pytest.mark.spark

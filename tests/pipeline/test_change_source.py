@@ -17,7 +17,7 @@ from history.sweeping import sweep
 from merge import model
 
 import omnigraph as og
-from omnigraph.pipeline.spark.change_rows import entity_text
+from omnigraph.spark.change_rows import entity_text
 from omnigraph.values.json_values import json_value
 
 pytestmark = pytest.mark.spark
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def session(spark: Any) -> Any:
-    from omnigraph.pipeline.spark.source import register
+    from omnigraph.spark.source import register
 
     register(spark)
     return spark
@@ -224,9 +224,9 @@ def rows_at(graph: og.Graph, **options: str) -> list[dict[str, Any]]:
 
 def batches_of(graph: og.Graph, **options: str) -> list[list[dict[str, Any]]]:
     """What a stream gives until there is nothing new: its reader is asked as Spark asks it."""
-    from omnigraph.pipeline.spark.change_rows import spark_schema
-    from omnigraph.pipeline.spark.change_source import ChangesStreamReader
-    from omnigraph.pipeline.target import Address
+    from omnigraph.spark.change_rows import spark_schema
+    from omnigraph.spark.change_source import ChangesStreamReader
+    from omnigraph.tasks.target import Address
 
     reader = ChangesStreamReader(Address.of_graph(graph._repository), options, spark_schema())
     found = []

@@ -14,12 +14,12 @@ from pipeline.conftest import Write, person
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.pipeline import engines
-from omnigraph.pipeline.engines import AUTO, MAX_IN_PROCESS_BYTES, choose_engine
-from omnigraph.pipeline.load.files import InputFile
-from omnigraph.pipeline.load.inputs import FoundInputs, FoundRows
-from omnigraph.pipeline.load.text import TextOptions
-from omnigraph.pipeline.progress import PlainProgress, Status, waiting_for
+from omnigraph.load.files import InputFile
+from omnigraph.load.inputs import FoundInputs, FoundRows
+from omnigraph.load.text import TextOptions
+from omnigraph.tasks import engines
+from omnigraph.tasks.engines import AUTO, MAX_IN_PROCESS_BYTES, choose_engine
+from omnigraph.tasks.progress import PlainProgress, Status, waiting_for
 
 LARGE = MAX_IN_PROCESS_BYTES + 1
 

@@ -93,7 +93,7 @@ class Stream:
 
 @pytest.mark.spark
 def test_a_killed_driver_and_a_second_query_leave_one_commit_a_batch(tmp_path: Path, spark: Any) -> None:
-    from omnigraph.pipeline.spark.source import register
+    from omnigraph.spark.source import register
 
     register(spark)
     stream = Stream(tmp_path, batches=3, rows=3)

@@ -11,8 +11,9 @@ import pytest
 from pipeline.conftest import SCHEMA, Write, content, knows, person
 
 import omnigraph as og
-from omnigraph.errors import UsageError
-from omnigraph.pipeline.export import ranges
+from omnigraph.errors import AlreadyExists, UsageError
+from omnigraph.export import ranges
+from omnigraph.spark import frames
 
 RECORDS = [
     person("b", age=1, tier="pro", tags=[], vec=[1, 2.5], photo="base64:", joined=1767323045123, handle=""),
@@ -58,6 +59,26 @@ def test_export_then_load_gives_an_equal_graph(
     assert not list((tmp_path / "graph" / "staging").rglob("*")) or not any(
         path.is_file() for path in (tmp_path / "graph" / "staging").rglob("*")
     )
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+def test_spark_writes_a_folder_of_files_for_each_type(
+    format: Any, full: og.Graph, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full.mutate('query n() { insert Note { id: "n2", text: "later" } }')
+    monkeypatch.setattr(frames, "GROUP_ROWS", 1)
+    (tmp_path / "out").mkdir()
+    assert full.export(tmp_path / "out", format=format, engine=spark) == len(RECORDS) + 1
+    files = {path.relative_to(tmp_path / "out").parts[0]: path.name for path in (tmp_path / "out").rglob("*.*")}
+    assert sorted(files) == ["City", "Knows", "LivesIn", "Note", "Person"]
+    assert all(name.startswith("part-000") for name in files.values())
+    with pytest.raises(AlreadyExists, match="Knows/part-00000"):
+        full.export(tmp_path / "out", format=format, engine=spark)
+    assert full.export(tmp_path / "out", format=format, engine=spark, force=True) == len(RECORDS) + 1
+    copy = og.init(tmp_path / "copy", schema=SCHEMA, durability="process")
+    copy.load(tmp_path / "out", mode="append", engine="local")
+    assert content(copy, tmp_path) == content(full, tmp_path)
 
 
 def test_some_types_at_an_older_snapshot_to_a_stream(full: og.Graph, write: Write) -> None:

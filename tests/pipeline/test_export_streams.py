@@ -15,7 +15,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import BranchNotFound, UsageError
-from omnigraph.pipeline.export.streams import chunks
+from omnigraph.export.job import chunks
 from omnigraph.records.encoding import BLOCK_BYTES
 from omnigraph.tables import Table
 

@@ -17,9 +17,8 @@ from s3_server import S3Server
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.pipeline.runner import LocalRunner
-from omnigraph.pipeline.spark.jobs import run_job
-from omnigraph.pipeline.spark.runner import SparkRunner
+from omnigraph.spark.runner import SparkRunner, run_job
+from omnigraph.tasks.runner import LocalRunner
 from omnigraph.testing import Fault, FaultyStore
 from omnigraph.testing.failpoints import Failpoint, Park, arm, disarm_all
 
@@ -356,7 +355,7 @@ def test_a_node_that_was_deleted_meanwhile(graph: og.Graph, write: Write) -> Non
     other.mutate('query gone() { delete Person where email = "b" }')
     outcome = held.release()
     assert isinstance(outcome, errors.EndpointMissing)
-    assert outcome.message == "dst 'b' not found in Person"
+    assert outcome.message == "to 'b' not found in Person"
 
 
 # ---------------------------------------------------------------- workers
@@ -394,14 +393,14 @@ def test_what_workers_raise_arrives_without_a_java_stack(spark: Any) -> None:
         raise OSError(f"the disk of task {number} is full")
 
     def refusing(number: int) -> int:
-        raise errors.EndpointMissing("src 'x' not found in Person", type_name="Knows", line=number)
+        raise errors.EndpointMissing("from 'x' not found in Person", type_name="Knows", line=number)
 
     with pytest.raises(errors.PipelineFailed) as caught:
         SparkRunner(spark, 2).map("broken", broken, [7])
     assert caught.value.message == "the work on Spark stopped: OSError: the disk of task 7 is full"
     with pytest.raises(errors.EndpointMissing) as refused:
         SparkRunner(spark, 2).map("refusing", refusing, [3])
-    assert (refused.value.message, refused.value.line) == ("src 'x' not found in Person", 3)
+    assert (refused.value.message, refused.value.line) == ("from 'x' not found in Person", 3)
 
 
 def test_an_error_in_process_stops_the_other_tasks() -> None:

@@ -17,9 +17,9 @@ from children import Child
 
 import omnigraph as og
 from omnigraph.errors import KeyConflict, UniqueViolation
-from omnigraph.pipeline.load import job
-from omnigraph.pipeline.runner import LocalRunner
-from omnigraph.records.fresh_ids import FreshIds
+from omnigraph.load import job
+from omnigraph.records.ids import FreshIds
+from omnigraph.tasks.runner import LocalRunner
 
 SCHEMA = """
 node Person { name: String @key }

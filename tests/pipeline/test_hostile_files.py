@@ -18,7 +18,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.pipeline.load.files import InputFile
+from omnigraph.load.files import InputFile
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  born: Date? }

@@ -466,6 +466,65 @@ def test_nested_json_becomes_types_edges_and_flat_properties(shape: str, tmp_pat
     }  # fmt: skip
 
 
+AUTHORS = [{"name": f"a{number}", "born": 1900 + number} for number in range(8)]
+DATED = [{"name": "Al", "email": f"{who}@x.org", "date": f"2026-01-{day:02}"} for day in range(1, 9) for who in "ab"]
+
+
+@pytest.mark.parametrize(
+    ("authors", "key", "kept"),
+    [
+        ([AUTHORS[number % 8] for number in range(10)], "name", {}),
+        ([{"name": f"a{number % 4}"} for number in range(12)], "name", {}),
+        ([{"author_id": number % 3, "site": f"s{number % 3}"} for number in range(12)], "author_id", {}),
+        ([None, *({"name": f"a{number % 3}", "site": None} for number in range(12))], "name", {}),
+        (DATED, "email", {"author_date": "Date"}),
+        (
+            [{"email": f"m{number % 3}", "name": f"n{number}"} for number in range(12)],
+            "email",
+            {"author_name": "String"},
+        ),
+    ],
+    ids=["few repeat", "only a name", "a name that ends in id", "some without", "with a date", "with several names"],
+)
+def test_an_object_that_comes_again_is_one_node(
+    authors: list[dict[str, Any] | None], key: str, kept: dict[str, str], tmp_path: Path
+) -> None:
+    """Members in which equal ones differ belong to the record around them."""
+    books = [{"title": f"t{number}", "author": author} for number, author in enumerate(authors)]
+    inferred = infer_text(tmp_path, json.dumps(books), "books.json")
+    catalog = catalog_of(inferred)
+    assert catalog.nodes["Author"].key == (key,)
+    assert types_of(catalog, "node:Book") == {"title": "String", **kept}
+    named = [author[key] for author in authors if author is not None]
+    assert loaded(inferred, tmp_path / "g")[1].loaded == {
+        "node:Author": len(set(named)), "node:Book": len(books), "edge:BookAuthor": len(named)
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("place", ["author", "committer"])
+def test_people_in_two_roles_are_of_one_type(place: str, tmp_path: Path) -> None:
+    log = [{"commit": f"c{number}", "author": DATED[number], "committer": DATED[-number]} for number in range(16)]
+    inferred = infer_text(tmp_path, json.dumps(log), "log.json")
+    assert catalog_of(inferred).edges[f"Log{place.title()}"].target == "Author"
+    assert loaded(inferred, tmp_path / "g")[1].loaded["node:Author"] == 2
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        [{"name": "only", "born": 1900}] * 9,
+        [{"x": number % 3, "y": number % 2} for number in range(9)],
+        [{"code": 200 + number % 2} for number in range(9)],
+        [{"name": f"a{number % 3}", "share": number} for number in range(9)],
+        [{"email": f"m{number % 3}", "seen": [number]} for number in range(9)],
+    ],
+    ids=["always the same", "no name", "a number", "a name of different things", "lists that differ"],
+)
+def test_an_object_that_does_not_say_which_one_it_is_is_flattened(member: list[dict[str, Any]], tmp_path: Path) -> None:
+    text = json.dumps([{"title": f"t{number}", "inner": inner} for number, inner in enumerate(member)])
+    assert set(catalog_of(infer_text(tmp_path, text, "things.json")).nodes) == {"Thing"}
+
+
 def test_parts_of_one_table_are_one_type(tmp_path: Path) -> None:
     for part in range(3):
         frame = pa.table(

@@ -34,6 +34,8 @@ def flights(pick: random.Random) -> Files:
             pick.choice([f"N{n % 60}"] * 9 + [""]),
             airports[n % 3],
             pick.choice(dest),
+            pick.choice([*range(-9, 90), "NA"]),
+            f"2013-{1 + n % 12:02}-{1 + n % 28:02}T{n % 24:02}:00:00Z",
         ]
         for n in range(400)
     ]
@@ -41,18 +43,20 @@ def flights(pick: random.Random) -> Files:
         "airlines.csv": csv("carrier,name", [[code, f"Line {code}"] for code in airlines]),
         "airports.csv": csv("faa,name,dst", [[code, f"Port {code}", "AUN"[n % 3]] for n, code in enumerate(airports)]),
         "planes.csv": csv("tailnum,seats", [[f"N{n}", n] for n in range(50)]),
-        "flights.csv": csv("month,carrier,flight,tailnum,origin,dest", rows),
+        "flights.csv": csv("month,carrier,flight,tailnum,origin,dest,dep_delay,time_hour", rows),
     }
 
 
 def debian(pick: random.Random) -> Files:
     names = [f"lib{n}" for n in range(200)]
     depends = [[name, pick.choice([*names, "libgone"]), pick.choice(["Depends", "Recommends"])] for name in names * 3]
+    tags = [[name, f"role::{pick.randint(0, 15)}"] for name in names for _ in range(2)]
     return {
         "packages.csv": csv("package,version,section", [[name, f"1.{n}", "libs"] for n, name in enumerate(names)]),
         "depends.csv": csv(
             "package,depends_on,kind", [*depends, ["lib1", "awk", "Depends"], ["lib1", "mail", "Depends"]]
         ),
+        "tags.csv": csv("package,tag", tags),
     }
 
 
@@ -72,17 +76,32 @@ def geonames(pick: random.Random) -> Files:
 def git_log(pick: random.Random) -> Files:
     people = [{"name": f"p{n}", "email": f"p{n}@x.org"} for n in range(6)]
     log = [
-        {"commit": f"{n:040x}", "author": pick.choice(people), "files": [{"path": f"f{n % 9}", "added": n}]}
+        {
+            "commit": f"{n:040x}",
+            "parents": [f"{n - 1:040x}", f"{n - 5:040x}"][: 2 if n % 7 == 6 else 1] if n else [],
+            "author": {**pick.choice(people), "date": f"2026-01-{1 + n % 28:02}T12:00:00Z"},
+            "files": [{"path": f"f{n % 9}", "added": n}],
+        }
         for n in range(60)
     ]
     return {"log.json": json.dumps(log)}
 
 
 def ratings(pick: random.Random) -> Files:
+    """The three tables of MovieLens: a second table with the key of the first, lists of genres, times that no two rows share, and
+    users that no table has."""
+    genres = ["Action", "Comedy", "Drama", "Sci-Fi"]
+    movies = range(1, 60)
+    seconds = iter(range(964982703, 970000000, 7))
     return {
-        "movies.csv": csv("movieId,title", [[n, f"Film {n}"] for n in range(1, 60)]),
-        "users.csv": csv("userId,age", [[n, 20 + n % 40] for n in range(1, 40)]),
-        "ratings.csv": csv("userId,movieId,rating", [[1 + n % 39, pick.randint(1, 59), n % 5] for n in range(300)]),
+        "links.csv": csv("movieId,imdbId", [[n, f"0{114700 + n}"] for n in movies]),
+        "movies.csv": csv(
+            "movieId,title,genres", [[n, f"Film {n}", "|".join(pick.sample(genres, 1 + n % 3))] for n in movies]
+        ),
+        "ratings.csv": csv(
+            "userId,movieId,rating,timestamp",
+            [[1 + n % 30, pick.choice(movies), 0.5 + n % 5, next(seconds)] for n in range(300)],
+        ),
     }
 
 
@@ -162,10 +181,14 @@ TRUTHS: dict[str, Truth] = {
         "Airline.carrier", "Airport.faa", "Plane.tailnum", "Flight -carrier-> Airline", "Flight -tailnum-> Plane",
         "Flight -origin-> Airport", "Flight -dest-> Airport",
     }, (0.75, 0.43)),
-    "debian": (debian, {"Package.package", "Package -depends_on-> Package"}, (0.5, 0.5)),
+    "debian": (debian, {"Package.package", "Package -depends_on-> Package", "Tag -package-> Package"}, (0.67, 0.67)),
     "geonames": (geonames, {"City.geonameid", "Country.iso", "City -countrycode-> Country"}, (0.0, 0.0)),
-    "git_log": (git_log, {"Log.commit", "Author.email", "Log -author.email-> Author", "Log -#-> File"}, (1.0, 1.0)),
-    "ratings": (ratings, {"Movie.movieId", "User.userId", "User -movieId-> Movie"}, (1.0, 1.0)),
+    "git_log": (git_log, {
+        "Log.commit", "Author.email", "Log -author.email-> Author", "Log -#-> File", "Log -.-> Log",
+    }, (1.0, 0.4)),
+    "ratings": (ratings, {
+        "Movie.movieId", "Link.movieId", "Link -movieId-> Movie", "Rating -movieId-> Movie",
+    }, (0.6, 0.75)),
     "northwind": (northwind, {
         "Customer.customer_id", "Employee.employee_id", "Order.order_id", "Employee -manager_id-> Employee",
         "Order -customer_id-> Customer", "Order -employee_id-> Employee",

@@ -13,12 +13,12 @@ from pipeline.test_violations import check_case
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.pipeline.load import assembly, checks, keyed_rows
-from omnigraph.pipeline.load.job import load
-from omnigraph.pipeline.load.options import LoadOptions
-from omnigraph.pipeline.progress import Status
+from omnigraph.load import assembly, checks, keyed_rows
+from omnigraph.load.job import load
+from omnigraph.load.options import LoadOptions
 from omnigraph.tables import Table
 from omnigraph.tables.staging import by_fragment
+from omnigraph.tasks.progress import Status
 
 
 class Stages:

@@ -15,8 +15,9 @@ import pytest
 from pipeline.conftest import Write, content, knows, person
 
 import omnigraph as og
-from omnigraph import errors, workers
-from omnigraph.pipeline.load import checks, inputs
+from omnigraph import errors
+from omnigraph.load import checks, inputs
+from omnigraph.tasks import runner
 from omnigraph.testing.failpoints import Failpoint, arm, disarm_all, raising
 
 pytestmark = pytest.mark.usefixtures("staged_loads")
@@ -212,7 +213,7 @@ def test_a_full_disk_for_temporary_files_refuses_the_load(
     loaded: og.Graph, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checks, "BUCKET_ROWS", 1)
-    monkeypatch.setattr(workers, "_PIECE", FullDisk())
+    monkeypatch.setattr(runner, "_PIECE", FullDisk())
     before = files(loaded)
     with pytest.raises(
         errors.StoragePermanent, match=r"cannot write 'a temporary file' in .*: No space left on device"

@@ -11,7 +11,7 @@ from pipeline.conftest import Write, knows, person
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.pipeline.load import lineage
+from omnigraph.load import lineage
 from omnigraph.testing.failpoints import Failpoint, arm, disarm_all, raising
 
 

@@ -274,8 +274,8 @@ def test_wrong_calls_are_named(graph: og.Graph, write: Write, tmp_path: Path) ->
 def test_large_loads_build_their_indexes_in_the_same_commit(
     graph: og.Graph, monkeypatch: pytest.MonkeyPatch, write: Write
 ) -> None:
-    from omnigraph.maintenance.indexes import index_state
-    from omnigraph.pipeline.load import assembly
+    from omnigraph.indexing.indexes import index_state
+    from omnigraph.load import assembly
 
     graph.load(write("p.jsonl", *(person(f"p{number}") for number in range(30))), mode="append", engine="local")
     assert {state.covered_rows for state in index_state(graph._repository.head()[1], ["node:Person"])} == {0}
@@ -298,7 +298,7 @@ def test_edges_lie_by_their_source_within_a_part(graph: og.Graph, write: Write) 
 def test_many_small_parts_are_packed(
     graph: og.Graph, write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from omnigraph.pipeline.load import inputs
+    from omnigraph.load import inputs
 
     monkeypatch.setattr(inputs, "MIN_SPLIT_BYTES", 500)
     monkeypatch.setattr(inputs, "MAX_SPLIT_BYTES", 500)

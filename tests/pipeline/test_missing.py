@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import EndpointMissing, UsageError
-from omnigraph.pipeline.load import checks
+from omnigraph.load import checks
 
 SCHEMA = """
 node Package { name: String @key  section: String? }
@@ -202,7 +202,7 @@ def test_a_key_of_several_members_and_a_type_without_a_key(tmp_path: Path) -> No
 @pytest.mark.spark
 def test_missing_nodes_on_spark(tmp_path: Path, spark: Any) -> None:
     """Files, DataFrames, the data source and both kinds of streams."""
-    from omnigraph.pipeline.spark.source import register
+    from omnigraph.spark.source import register
 
     register(spark)
     graph = graph_at(tmp_path)

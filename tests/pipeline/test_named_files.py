@@ -9,7 +9,7 @@ import pytest
 from pipeline.conftest import Write
 
 import omnigraph as og
-from omnigraph.pipeline.load import assembly
+from omnigraph.load import assembly
 from omnigraph.tables import digests
 
 

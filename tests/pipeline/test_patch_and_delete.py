@@ -17,7 +17,7 @@ from pipeline.conftest import Write, content, knows, person
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.pipeline.load import fragments, keyed_rows
+from omnigraph.load import fragments, keyed_rows
 from omnigraph.testing.failpoints import Failpoint, arm, disarm_all, raising
 
 FIRST: list[Any] = [

@@ -11,7 +11,7 @@ from pipeline.conftest import Write, content, knows, person
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.pipeline.load.assembly import Assembly
+from omnigraph.load.assembly import LoadStaging
 from omnigraph.tables import staging
 from omnigraph.testing.failpoints import Failpoint, arm
 
@@ -96,7 +96,7 @@ MOVES: dict[str, tuple[str, list[Any], list[str], int, str | None]] = {
     "a row that went and came back": ("merge", [person("c", age=1)], [DROP.format("c"), PUT.format("c", 9)], 0, None),
     "an end that was stored anew": ("append", [knows("a", "c")], [PUT.format("c", 2)], 0, None),
     "an edge of another source": ("append", [knows("a", "c")], [TIE.format("b", "c")], 0, None),
-    "an end that went": ("append", [knows("a", "c")], [DROP.format("c")], 1, "dst 'c' not found in Person"),
+    "an end that went": ("append", [knows("a", "c")], [DROP.format("c")], 1, "to 'c' not found in Person"),
     "an edge of the same source": ("append", [knows("a", "c")], [TIE.format("a", "b")], 1, None),
     "a key that came": ("append", [person("x")], [PUT.format("x", 1)], 1, "Person 'x' already exists"),
 }  # fmt: skip
@@ -114,14 +114,14 @@ def test_only_what_others_touched_is_checked_again(
         monkeypatch.setattr(staging, "ADDED_APART", 0)
     graph.load(write("setup.jsonl", person("a"), person("b"), person("c")), mode="append", engine="local")
     in_full_so_far = 0
-    find_replaced = Assembly.find_replaced
+    find_replaced = LoadStaging.find_replaced
 
-    def counted(self: Assembly) -> None:
+    def counted(self: LoadStaging) -> None:
         nonlocal in_full_so_far
         in_full_so_far += 1
         find_replaced(self)
 
-    monkeypatch.setattr(Assembly, "find_replaced", counted)
+    monkeypatch.setattr(LoadStaging, "find_replaced", counted)
     other = og.open(graph.uri, durability="process")
     left = list(mutations)
 

@@ -13,7 +13,7 @@ from pipeline.conftest import Write, content, knows, person
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.pipeline.load import assembly, comparing
+from omnigraph.load import assembly, keyed_rows
 from omnigraph.testing.failpoints import Failpoint, arm
 from omnigraph.wire.writes import load_json
 
@@ -80,7 +80,7 @@ def test_a_merge_counts_what_it_inserts_updates_and_leaves(
     many: bool, graph: og.Graph, write: Write, engine: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if many:
-        monkeypatch.setattr(comparing, "MAX_TASK_ROWS", 1)
+        monkeypatch.setattr(keyed_rows, "MAX_TASK_ROWS", 1)
         monkeypatch.setattr(assembly, "IN_PROCESS_ROWS", 0)
     graph.load(write("first.jsonl", *FIRST), mode="append", **engine)
     second = [person("a", **ALL_VALUES | {"tags": ["x"]}), person("b"), person("c"), person("d"), person("e")]
@@ -178,7 +178,7 @@ def test_a_given_type_without_rows_is_overwritten_with_nothing(
 
 @pytest.mark.spark
 def test_an_empty_spark_frame_overwrites_its_type(graph: og.Graph, write: Write, spark: Any, tmp_path: Path) -> None:
-    from omnigraph.pipeline.spark.source import register
+    from omnigraph.spark.source import register
 
     graph.load(write("first.jsonl", person("a")), mode="append", engine="local")
     graph.branches.create("other")
@@ -211,7 +211,9 @@ ENDS = pa.schema([("from", pa.string()), ("to", pa.string())])
 
 def test_nodes_that_edges_need_are_not_overwritten_with_nothing(graph: og.Graph, write: Write) -> None:
     graph.load(write("first.jsonl", *FIRST), mode="append", engine="local")
-    with pytest.raises(errors.EndpointMissing, match="src 'a' not found in Person: edge Knows 'k1' still points to it"):
+    with pytest.raises(
+        errors.EndpointMissing, match="from 'a' not found in Person: edge Knows 'k1' still points to it"
+    ):
         graph.load({"Person": pa.table({"email": pa.array([], pa.string())})}, mode="overwrite", engine="local")
     assert len(graph.commits()) == 2
 

@@ -13,6 +13,7 @@ from pipeline.conftest import Write, person
 import omnigraph as og
 from omnigraph import errors
 from omnigraph.history import retention
+from omnigraph.load import assembly
 from omnigraph.testing.failpoints import Failpoint, arm, disarm_all, raising
 
 PUT = "query put($who: String) { insert Person { email: $who } }"
@@ -104,7 +105,7 @@ def check(graph: og.Graph, case: Case, load: Callable[[], object]) -> None:
         if case.error is not None:
             with pytest.raises(case.error):
                 graph.recovery.resume(prepared.commit_id)
-            assert graph.recovery.list() == [prepared]
+            assert [left.commit_id for left in graph.recovery.list()] == [prepared.commit_id]
     if case.error is None:
         assert graph.recovery.resume(prepared.commit_id).id == prepared.commit_id
         assert graph.recovery.list() == []
@@ -200,3 +201,76 @@ def test_resuming_twice_gives_the_same_commit(graph: og.Graph, write: Write) -> 
     assert graph.recovery.list() == []
     with pytest.raises(errors.NotFound, match="there is no prepared write"):
         graph.recovery.resume("01ARZ3NDEKTSV4RRFFQ69G5FAV")
+
+
+def prepare(graph: og.Graph, source: object, point: Failpoint = Failpoint.LOAD_BEFORE_PUBLISH) -> og.PreparedWrite:
+    arm(point, raising(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        graph.load(source, mode="append", branch="work", actor="ada", message="week 1", engine="local")  # type: ignore[arg-type]
+    disarm_all()
+    (prepared,) = graph.recovery.list()
+    return prepared
+
+
+def test_a_prepared_load_is_listed_with_its_actor_and_state(graph: og.Graph, write: Write) -> None:
+    graph.branches.create("work")
+    prepared = prepare(graph, write("p.jsonl", person("x")))
+    assert (prepared.actor, prepared.branch, prepared.state) == ("ada", "work", "resumable")
+    published(graph)
+    assert [write.state for write in graph.recovery.list()] == ["published"]
+
+
+def test_who_resumes_a_load_is_its_actor_and_the_message_says_who_prepared_it(graph: og.Graph, write: Write) -> None:
+    graph.branches.create("work")
+    prepared = prepare(graph, write("p.jsonl", person("x")))
+    commit = graph.recovery.resume(prepared.commit_id, actor="eve")
+    assert (commit.actor, commit.message) == ("eve", "week 1 (prepared by ada)")
+    assert graph.recovery.resume(prepared.commit_id, actor="bob") == commit
+
+
+@pytest.mark.parametrize(
+    ("point", "since", "state", "error", "advice"),
+    [
+        (Failpoint.LOAD_BEFORE_PUBLISH, replaced, "moot", errors.BranchReplaced, "--branch work --from main"),
+        (Failpoint.RECOVERY_PLAN_PROVISIONAL, None, "provisional", errors.StagedTooLongAgo, "and load again"),
+    ],
+)
+def test_advice_for_a_load_that_cannot_be_resumed(
+    point: Failpoint,
+    since: Callable[[og.Graph], object] | None,
+    state: str,
+    error: type[errors.OmnigraphError],
+    advice: str,
+    graph: og.Graph,
+    write: Write,
+) -> None:
+    graph.branches.create("work")
+    prepared = prepare(graph, write("p.jsonl", person("x")), point)
+    if since is not None:
+        since(graph)
+    assert [write.state for write in graph.recovery.list()] == [state]
+    with pytest.raises(error) as caught:
+        graph.recovery.resume(prepared.commit_id)
+    assert f"omnigraph recovery discard {prepared.commit_id}" in (caught.value.hint or "")
+    assert advice in (caught.value.hint or "")
+    assert "recovery resume" not in (caught.value.hint or "")
+
+
+@pytest.mark.spark
+def test_a_load_is_checked_again_on_spark(
+    spark: Any, graph: og.Graph, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assembly, "IN_PROCESS_ROWS", -1)
+    arm(Failpoint.LOAD_BEFORE_PUBLISH, raising(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        graph.load(write("a.jsonl", person("x"), person("y")), mode="append", engine=spark)
+    disarm_all()
+    other = og.open(graph.uri, durability="process")
+    other.optimize()
+    put(other, "z", "main")
+    (prepared,) = graph.recovery.list()
+    jobs = spark.sparkContext._jsc.sc().statusStore()
+    before = jobs.jobsList(None).length()
+    assert graph.recovery.resume(prepared.commit_id, engine=spark).id == prepared.commit_id
+    assert jobs.jobsList(None).length() > before
+    assert other._repository.head("main")[1].rows("node:Person") == 3

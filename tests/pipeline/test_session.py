@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from omnigraph import errors
-from omnigraph.pipeline.progress import PlainProgress, RichProgress, Status, progress_for
-from omnigraph.pipeline.runner import LocalRunner
-from omnigraph.pipeline.spark import java
-from omnigraph.pipeline.spark.runner import SparkRunner
+from omnigraph.spark import java
+from omnigraph.spark.runner import SparkRunner
+from omnigraph.tasks.progress import PlainProgress, RichProgress, Status, progress_for
+from omnigraph.tasks.runner import LocalRunner
 
 
 def fake_java(home: Path, version: str) -> Path:
@@ -111,7 +111,7 @@ def test_without_a_cache_folder_a_new_private_one_is_used(
 
 def test_a_temporary_folder_is_gone_after_the_process(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    program = "from omnigraph.pipeline.spark import java; print(java.logging_file().parent)"
+    program = "from omnigraph.spark import java; print(java.logging_file().parent)"
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "file"), "TMPDIR": str(tmp_path)}
     said = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True).stdout
     assert Path(said.strip()).parent == tmp_path
@@ -144,7 +144,7 @@ def test_a_launcher_that_somebody_else_put_there_is_not_run(tmp_path: Path, monk
 def test_what_is_not_installed_is_named_with_the_way_to_get_it(
     module: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from omnigraph.pipeline.spark.session import spark_session
+    from omnigraph.spark.sessions import spark_session
 
     monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -155,7 +155,7 @@ def test_what_is_not_installed_is_named_with_the_way_to_get_it(
 
 @pytest.mark.spark
 def test_the_session_is_set_for_the_work_and_is_found_again(spark: Any) -> None:
-    from omnigraph.pipeline.spark.session import cores_of, spark_session
+    from omnigraph.spark.sessions import cores_of, spark_session
 
     assert spark_session() is spark
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
@@ -167,7 +167,7 @@ def test_the_session_is_set_for_the_work_and_is_found_again(spark: Any) -> None:
 def test_spark_connect_without_its_packages_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.sql import SparkSession
 
-    from omnigraph.pipeline.spark.session import spark_session
+    from omnigraph.spark.sessions import spark_session
 
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")

@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.pipeline.engines import engine_with_reader
+from omnigraph.tasks.engines import engine_with_reader
 
 
 def emails(graph: og.Graph) -> list[tuple[str, int | None]]:

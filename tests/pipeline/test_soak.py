@@ -94,8 +94,8 @@ def test_a_large_load_lands_beside_a_stream_without_pause(tmp_path: Path, mode: 
 CONNECTED = """
 import sys
 import omnigraph as og
-from omnigraph.pipeline.spark.session import spark_session
-from omnigraph.pipeline.spark.source import register
+from omnigraph.spark.sessions import spark_session
+from omnigraph.spark.source import register
 graph = og.open(sys.argv[1])
 graph.load(sys.argv[2], mode="append", engine="spark", show_progress=True)
 spark = spark_session()
@@ -142,7 +142,7 @@ def spark_cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subpro
     """A standalone master and its workers on loopback, from the installed package alone."""
     import pyspark
 
-    from omnigraph.pipeline.spark import java
+    from omnigraph.spark import java
 
     home = Path(pyspark.__file__).parent
     with socket.socket() as probe:

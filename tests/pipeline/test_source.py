@@ -12,15 +12,15 @@ import pytest
 from pipeline.conftest import Write, knows, person
 
 import omnigraph as og
-from omnigraph.pipeline.spark.frames import FragmentsReader
-from omnigraph.pipeline.target import TableVersion, Target
+from omnigraph.spark.frames import FragmentsReader
+from omnigraph.tasks.target import TableVersion, Target
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
 def session(spark: Any) -> Any:
-    from omnigraph.pipeline.spark.source import register
+    from omnigraph.spark.source import register
 
     register(spark)
     return spark
@@ -69,7 +69,7 @@ def test_a_relative_path_starts_where_the_source_was_registered(
     spark: Any, people: og.Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not where Spark was started: another graph of that name may be there."""
-    from omnigraph.pipeline.spark.source import register
+    from omnigraph.spark.source import register
 
     monkeypatch.chdir(tmp_path)
     register(spark)
@@ -255,7 +255,7 @@ def failing_writes() -> dict[str, tuple[list[Any], str, dict[str, str], str]]:
         "unknown options": (
             [("x", 5)], "email string, age int", {"modee": "patch", "Branches": "x"},
             "UsageError: unknown options 'branches', 'modee' (the options are actor, as_of, branch, changes, columns, filter, "
-            "from, graph, message, missing, mode, once, rejects, revision, sequence, type, type_column and storage.<name>)",
+            "from, graph, if_commit, message, missing, mode, once, rejects, revision, sequence, type, type_column and storage.<name>)",
         ),
         "a mode that is none": (
             [("x", 5)], "email string, age int", {"mode": "upsert"},

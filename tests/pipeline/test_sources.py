@@ -15,8 +15,8 @@ from pipeline.conftest import content, person
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.pipeline.load import inputs
-from omnigraph.pipeline.load.files import InputFile, _Remote, find_files
+from omnigraph.load import inputs
+from omnigraph.load.files import InputFile, _Remote, find_files
 
 LINES = b"".join(json.dumps(person(f"p{number}", age=number)).encode() + b"\n" for number in range(3))
 
@@ -171,7 +171,7 @@ def test_parquet_in_an_object_store_is_read_by_ranges(tmp_path: Path, monkeypatc
     file = InputFile("s3://b/Person.parquet", "s3://b/Person.parquet", len(data), {})
     with file.open_anywhere() as stream:
         assert isinstance(stream, _Remote)
-        from omnigraph.pipeline.load.reading import parquet_batches
+        from omnigraph.load.reading import parquet_batches
 
         _, *batches = parquet_batches(stream, None)
     assert sum(batch.num_rows for batch in batches) == rows

@@ -41,7 +41,7 @@ def source(s3: Any, work: Any, people: og.Graph) -> Any:
 
 
 def test_a_graph_on_an_object_store_is_read_written_and_merged(s3: Any, spark: Any, people: og.Graph) -> None:
-    from omnigraph.pipeline.spark.source import register
+    from omnigraph.spark.source import register
 
     register(spark)
     frame = source(s3, spark.read, people).load()

@@ -13,8 +13,8 @@ import pytest
 
 from omnigraph.cli.main import run
 from omnigraph.errors import PipelineFailed, UsageError
-from omnigraph.pipeline.spark import start_cache
-from omnigraph.pipeline.spark.start_cache import StartCache
+from omnigraph.spark import start_cache
+from omnigraph.spark.start_cache import StartCache
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_two_makers_do_not_meet(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 SESSION = """
-from omnigraph.pipeline.spark.session import spark_session
+from omnigraph.spark.sessions import spark_session
 spark = spark_session(memory="1g")
 system = spark.sparkContext._jvm.java.lang.System
 print(spark.range(10).count(), system.getProperty("java.vm.info"), end="")

@@ -14,7 +14,7 @@ from merge import model
 from pipeline import stream_consumer
 
 import omnigraph as og
-from omnigraph.values.entities import OUTSIDE_NAMES
+from omnigraph.values.arrow import OUTSIDE_NAMES
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def branch_of(graph: og.Graph) -> dict[str, Any]:
 def test_a_consumer_that_stops_anywhere_has_the_branch(graph: og.Graph, tmp_path: Path, spark: Any) -> None:
     from pyspark.errors import PySparkException
 
-    from omnigraph.pipeline.spark.source import register
+    from omnigraph.spark.source import register
 
     register(spark)
 

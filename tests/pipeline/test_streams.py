@@ -30,7 +30,7 @@ def graph(tmp_path: Path) -> og.Graph:
 
 @pytest.fixture
 def session(spark: Any) -> Any:
-    from omnigraph.pipeline.spark.source import register
+    from omnigraph.spark.source import register
 
     register(spark)
     return spark

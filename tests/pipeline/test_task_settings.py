@@ -11,9 +11,9 @@ from pipeline.conftest import Write, content, knows, person
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.pipeline.load import assembly, checks
-from omnigraph.pipeline.load.fragments import FragmentWriter
-from omnigraph.pipeline.task_settings import TaskSettings
+from omnigraph.load import assembly, checks
+from omnigraph.load.fragments import FragmentWriter
+from omnigraph.tasks.engines import TaskSettings
 
 ROWS = [person(f"p{number}") for number in range(100)]
 

@@ -11,7 +11,7 @@ from pipeline.conftest import Write, content, knows, person
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.pipeline.load import checks, keyed_rows
+from omnigraph.load import checks, keyed_rows
 
 NOT_JSON = "not valid JSON: Expecting property name enclosed in double quotes at column 2"
 RECORDS: list[tuple[Any, str]] = [
@@ -129,15 +129,15 @@ CASES: dict[str, tuple[str, list[Any], type[errors.OmnigraphError], str, int | N
         errors.UniqueViolation, "@unique violation on Knows.src, dst: value 'a, b' held by 'e1' and 'e2'", 1,
     ),
     "a source that is no node": (
-        "append", [person("c"), knows("zz", "a")], errors.EndpointMissing, "src 'zz' not found in Person", 2,
+        "append", [person("c"), knows("zz", "a")], errors.EndpointMissing, "from 'zz' not found in Person", 2,
     ),
     "a target that is no node": (
         "merge", [knows("a", "c"), person("c"), knows("a", "zz")],
-        errors.EndpointMissing, "dst 'zz' not found in Person", 3,
+        errors.EndpointMissing, "to 'zz' not found in Person", 3,
     ),
     "a target of another type": (
         "append", [{"edge": "LivesIn", "from": "a", "to": "b"}],
-        errors.EndpointMissing, "dst 'b' not found in City", 1,
+        errors.EndpointMissing, "to 'b' not found in City", 1,
     ),
     "too many edges": (
         "append", [person("c"), person("d"), knows("a", "c"), knows("a", "d")],
@@ -145,10 +145,10 @@ CASES: dict[str, tuple[str, list[Any], type[errors.OmnigraphError], str, int | N
     ),
     "a node that edges still need": (
         "overwrite", [person("b")], errors.EndpointMissing,
-        "src 'a' not found in Person: edge Knows 'e1' still points to it", None,
+        "from 'a' not found in Person: edge Knows 'e1' still points to it", None,
     ),
     "new edges against the new nodes": (
-        "overwrite", [person("c"), knows("c", "a")], errors.EndpointMissing, "dst 'a' not found in Person", 2,
+        "overwrite", [person("c"), knows("c", "a")], errors.EndpointMissing, "to 'a' not found in Person", 2,
     ),
 }  # fmt: skip
 
@@ -230,7 +230,7 @@ def test_rows_of_csv_and_parquet_are_named_by_line(graph: og.Graph, engine: dict
 def test_lines_are_counted_across_the_splits_of_a_file(
     graph: og.Graph, write: Write, engine: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from omnigraph.pipeline.load import inputs
+    from omnigraph.load import inputs
 
     monkeypatch.setattr(inputs, "MIN_SPLIT_BYTES", 1_000)
     monkeypatch.setattr(inputs, "MAX_SPLIT_BYTES", 1_000)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 import omnigraph as og
 from omnigraph.errors import ConfigurationError, PolicyDenied, PolicyFailed
 from omnigraph.policy import ACTIONS, policy_of
-from omnigraph.policy.files import parse_policy
-from omnigraph.policy.rules import PolicyFile, PolicyRule, matches
+from omnigraph.policy.files import PolicyFile, PolicyRule, matches, parse_policy
 
 POLICY = """
 version: 1
@@ -181,7 +180,7 @@ def rules(draw: st.DrawFn) -> PolicyRule:
     )
 
 
-def model(policy: PolicyFile, actor: str, ask: og.Ask) -> set[str]:
+def model(policy: PolicyFile, actor: str, ask: og.AccessRequest) -> set[str]:
     """The rules that allow it, told from the words of the documentation."""
     matched = set()
     for rule in policy.rules:
@@ -213,7 +212,7 @@ def test_cedar_decides_as_a_plain_model_does(
         for action, scope in ACTIONS.items():
             touched = TOUCHED if action in ("change", "export") else (None,)
             for name, types in itertools.product(("main", "review/a", None), touched):
-                ask = og.Ask(
+                ask = og.AccessRequest(
                     action,
                     branch=name if scope == "branch" else None,
                     target_branch=name if scope == "target_branch" else None,
@@ -231,16 +230,16 @@ def test_cedar_decides_as_a_plain_model_does(
 
 def test_messages_name_action_branch_and_actor() -> None:
     policy = policy_of({"p.yaml": POLICY}, "people")
-    allowed = policy.decide("act-ada", og.Ask("read", branch="x"))
+    allowed = policy.decide("act-ada", og.AccessRequest("read", branch="x"))
     assert (allowed.allowed, allowed.rule) == (True, "devs-write")
     assert allowed.message == "policy allowed action 'read' for actor 'act-ada'"
-    denied = policy.decide("act-bo", og.Ask("change", branch="main"))
+    denied = policy.decide("act-bo", og.AccessRequest("change", branch="main"))
     assert denied.message == "policy denied action 'change' on branch 'main' for actor 'act-bo'"
     assert denied.nearest == "devs-write allows change only on unprotected branches; 'main' is protected"
-    unknown = policy.decide("act-x", og.Ask("read"))
+    unknown = policy.decide("act-x", og.AccessRequest("read"))
     assert unknown.message == "policy denied action 'read' for unknown actor 'act-x'"
     with pytest.raises(PolicyDenied) as refused:
-        policy.check("act-bo", og.Ask("branch_delete", target_branch="main"))
+        policy.check("act-bo", og.AccessRequest("branch_delete", target_branch="main"))
     assert refused.value.to_json()["details"] == {"action": "branch_delete", "target_branch": "main"}
     assert refused.value.code == "forbidden"
     assert "devs" not in str(refused.value.to_json())
@@ -248,14 +247,14 @@ def test_messages_name_action_branch_and_actor() -> None:
 
 def test_types_and_queries_limit_a_rule() -> None:
     policy = policy_of({"p.yaml": POLICY}, "people")
-    assert policy.decide("act-bot", og.Ask("invoke_query", query="near")).allowed
-    assert not policy.decide("act-bot", og.Ask("invoke_query", query="far")).allowed
-    assert not policy.decide("act-bot", og.Ask("invoke_query")).allowed
-    change = og.Ask("change", branch="review/7", types=frozenset(["Person"]))
+    assert policy.decide("act-bot", og.AccessRequest("invoke_query", query="near")).allowed
+    assert not policy.decide("act-bot", og.AccessRequest("invoke_query", query="far")).allowed
+    assert not policy.decide("act-bot", og.AccessRequest("invoke_query")).allowed
+    change = og.AccessRequest("change", branch="review/7", types=frozenset(["Person"]))
     assert policy.decide("act-cy", change).allowed
-    other = policy.decide("act-cy", og.Ask("change", branch="review/7", types=frozenset(["Person", "City"])))
+    other = policy.decide("act-cy", og.AccessRequest("change", branch="review/7", types=frozenset(["Person", "City"])))
     assert other.nearest == "cy-reviews allows change only of 'Person'; this touches 'City'"
-    assert policy.decide("act-cy", og.Ask("change", branch="review", types=frozenset())).allowed is False
+    assert policy.decide("act-cy", og.AccessRequest("change", branch="review", types=frozenset())).allowed is False
 
 
 CEDAR = """
@@ -270,9 +269,9 @@ def test_cedar_files_join_the_rules(tmp_path: Path) -> None:
     yaml.write_text(POLICY)
     cedar.write_text(CEDAR)
     policy = og.load_policy(yaml, cedar, graph="people")
-    assert policy.decide("act-stranger", og.Ask("read", branch="main")).rule == "everybody-reads"
-    assert policy.decide("act-ada", og.Ask("change", branch="x")).rule == "devs-write"
-    denied = policy.decide("act-bo", og.Ask("change", branch="x"))
+    assert policy.decide("act-stranger", og.AccessRequest("read", branch="main")).rule == "everybody-reads"
+    assert policy.decide("act-ada", og.AccessRequest("change", branch="x")).rule == "devs-write"
+    denied = policy.decide("act-bo", og.AccessRequest("change", branch="x"))
     assert (denied.allowed, denied.rule) == (False, "own.cedar#2")
 
 
@@ -295,17 +294,17 @@ def test_a_policy_that_cannot_be_evaluated_allows_nothing() -> None:
     broken = 'permit(principal, action == Omnigraph::Action::"read", resource) when { 9223372036854775807 + 1 == 0 };'
     policy = policy_of({"p.yaml": POLICY, "own.cedar": broken}, "people")
     with pytest.raises(PolicyFailed, match="overflow"):
-        policy.check("act-ada", og.Ask("read", branch="x"))
+        policy.check("act-ada", og.AccessRequest("read", branch="x"))
 
 
 def test_a_policy_of_the_server_is_none_of_a_graph() -> None:
     server = f"{START}rules: [{{id: s, allow: {{ {DEVS}, actions: [graph_list] }}}}]"
-    assert policy_of({"s.yaml": server}, None).decide("ada", og.Ask("graph_list")).allowed
+    assert policy_of({"s.yaml": server}, None).decide("ada", og.AccessRequest("graph_list")).allowed
     with pytest.raises(ConfigurationError, match="of kind 'server'"):
         policy_of({"s.yaml": server}, "people")
     with pytest.raises(ConfigurationError, match="of kind 'graph'"):
         policy_of({"p.yaml": POLICY}, None)
-    assert not policy_of({"p.yaml": POLICY}, "people").decide("act-ada", og.Ask("graph_list")).allowed
+    assert not policy_of({"p.yaml": POLICY}, "people").decide("act-ada", og.AccessRequest("graph_list")).allowed
 
 
 @pytest.mark.parametrize("content", [None, b"\xff"])
@@ -321,6 +320,6 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, content: bytes | 
 def test_what_callers_send_does_not_fill_the_memory() -> None:
     policy = policy_of({"p.yaml": POLICY}, "people")
     for number in range(10):
-        assert policy.decide("act-ada", og.Ask("read", branch=f"{number}" * 10_000)).allowed
-        policy.decide("act-ada", og.Ask("read", branch=f"short-{number % 2}"))
+        assert policy.decide("act-ada", og.AccessRequest("read", branch=f"{number}" * 10_000)).allowed
+        policy.decide("act-ada", og.AccessRequest("read", branch=f"short-{number % 2}"))
     assert policy._decided.cache_info().currsize == 2

@@ -37,10 +37,10 @@ class Recorder:
     """A gate that lets everything pass, or nothing, and remembers what it was asked."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str | None, og.Ask]] = []
+        self.asked: list[tuple[str | None, og.AccessRequest]] = []
         self.closed = False
 
-    def check(self, actor: str | None, ask: og.Ask, /) -> None:
+    def check(self, actor: str | None, ask: og.AccessRequest, /) -> None:
         self.asked.append((actor, ask))
         if self.closed:
             raise PolicyDenied(f"no {ask.action}", action=ask.action, branch=ask.branch)
@@ -82,27 +82,27 @@ def test_every_public_member_has_an_entry_and_every_entry_a_member(kind: type) -
 
 
 A = "act-ada"
-READ_MAIN = [og.Ask("read", branch="main")]
-ADMIN = [og.Ask("admin")]
+READ_MAIN = [og.AccessRequest("read", branch="main")]
+ADMIN = [og.AccessRequest("admin")]
 NONE: frozenset[str] = frozenset()
-CHANGE_MAIN = og.Ask("change", branch="main", types=NONE)
+CHANGE_MAIN = og.AccessRequest("change", branch="main", types=NONE)
 PERSON = frozenset(["Person"])
 
-MATRIX: dict[str, tuple[Callable[[og.Graph, Path], Any], list[og.Ask]]] = {
+MATRIX: dict[str, tuple[Callable[[og.Graph, Path], Any], list[og.AccessRequest]]] = {
     "schema": (lambda g, t: g.schema, READ_MAIN),
     "query": (lambda g, t: g.query(QUERIES, name="everyone"), READ_MAIN),
     "query of a tag": (
         lambda g, t: g.query(QUERIES, name="everyone", revision="v1"),
-        [og.Ask("read", branch="review")],
+        [og.AccessRequest("read", branch="review")],
     ),
     "query of an inherited commit": (lambda g, t: g.query(QUERIES, name="everyone", revision="review~1"), READ_MAIN),
     "query of a branch": (
         lambda g, t: g.query(QUERIES, name="everyone", revision="review"),
-        [og.Ask("read", branch="review")],
+        [og.AccessRequest("read", branch="review")],
     ),
     "query through another schema": (
         lambda g, t: g.query(QUERIES, name="everyone", schema_of="v1"),
-        [*READ_MAIN, og.Ask("read", branch="review")],
+        [*READ_MAIN, og.AccessRequest("read", branch="review")],
     ),
     "query of a time": (
         lambda g, t: g.query(QUERIES, name="everyone", revision="review", as_of=g.commit("main").at),
@@ -110,7 +110,7 @@ MATRIX: dict[str, tuple[Callable[[og.Graph, Path], Any], list[og.Ask]]] = {
     ),
     "query of nothing": (
         lambda g, t: g.query(QUERIES, name="everyone", revision=" nowhere "),
-        [og.Ask("read", branch="nowhere")],
+        [og.AccessRequest("read", branch="nowhere")],
     ),
     "explain": (lambda g, t: g.explain(QUERIES, name="everyone"), READ_MAIN),
     "sql": (lambda g, t: g.sql("SELECT 1 AS n"), READ_MAIN),
@@ -119,18 +119,24 @@ MATRIX: dict[str, tuple[Callable[[og.Graph, Path], Any], list[og.Ask]]] = {
     "entity": (lambda g, t: g.entity("Person", "Ada"), READ_MAIN),
     "blame": (lambda g, t: g.blame("Person", "Ada"), READ_MAIN),
     "history": (lambda g, t: g.history("Person", "Ada"), READ_MAIN),
-    "snapshot": (lambda g, t: g.snapshot("v1"), [og.Ask("read", branch="review")]),
-    "indexes": (lambda g, t: g.indexes("v1"), [og.Ask("read", branch="review")]),
+    "snapshot": (lambda g, t: g.snapshot("v1"), [og.AccessRequest("read", branch="review")]),
+    "indexes": (lambda g, t: g.indexes("v1"), [og.AccessRequest("read", branch="review")]),
     "lint": (lambda g, t: g.lint(QUERIES), READ_MAIN),
     "spark": (lambda g, t: g.spark("local"), READ_MAIN),
-    "algorithms": (lambda g, t: g.algorithms(revision="v1").pagerank("Knows"), [og.Ask("read", branch="review")]),
+    "algorithms": (
+        lambda g, t: g.algorithms(revision="v1").pagerank("Knows"),
+        [og.AccessRequest("read", branch="review")],
+    ),
     "commit": (lambda g, t: g.commit(), READ_MAIN),
     "commits": (lambda g, t: g.commits(actor="bo"), READ_MAIN),
     "commit_changes": (lambda g, t: g.commit_changes("main"), [*READ_MAIN, *READ_MAIN]),
-    "diff": (lambda g, t: list(g.diff("main", "review")), [*READ_MAIN, og.Ask("read", branch="review")]),
-    "diff_stat": (lambda g, t: g.diff_stat("main", "review"), [*READ_MAIN, og.Ask("read", branch="review")]),
-    "distance": (lambda g, t: g.distance("review"), [og.Ask("read", branch="review"), *READ_MAIN]),
-    "diff_schema": (lambda g, t: g.diff_schema("main", "review"), [*READ_MAIN, og.Ask("read", branch="review")]),
+    "diff": (lambda g, t: list(g.diff("main", "review")), [*READ_MAIN, og.AccessRequest("read", branch="review")]),
+    "diff_stat": (lambda g, t: g.diff_stat("main", "review"), [*READ_MAIN, og.AccessRequest("read", branch="review")]),
+    "distance": (lambda g, t: g.distance("review"), [og.AccessRequest("read", branch="review"), *READ_MAIN]),
+    "diff_schema": (
+        lambda g, t: g.diff_schema("main", "review"),
+        [*READ_MAIN, og.AccessRequest("read", branch="review")],
+    ),
     "changes": (lambda g, t: g.changes(), READ_MAIN),
     "wait_for_change": (lambda g, t: g.wait_for_change(timeout=0), READ_MAIN),
     "plan_schema": (lambda g, t: g.plan_schema(SCHEMA), READ_MAIN),
@@ -139,52 +145,56 @@ MATRIX: dict[str, tuple[Callable[[og.Graph, Path], Any], list[og.Ask]]] = {
     "storage": (lambda g, t: g.storage(), READ_MAIN),
     "export": (
         lambda g, t: g.export(t / "out.jsonl", types=["Person"]),
-        [og.Ask("export", branch="main", types=PERSON)],
+        [og.AccessRequest("export", branch="main", types=PERSON)],
     ),
-    "baseline": (lambda g, t: g.baseline(t / "base.jsonl"), [og.Ask("export", branch="main")]),
+    "baseline": (lambda g, t: g.baseline(t / "base.jsonl"), [og.AccessRequest("export", branch="main")]),
     "export_stream": (
         lambda g, t: list(g.export_stream(types=["Person"])),
-        [og.Ask("export", branch="main", types=PERSON)],
+        [og.AccessRequest("export", branch="main", types=PERSON)],
     ),
-    "baseline_stream": (lambda g, t: list(g.baseline_stream()), [og.Ask("export", branch="main")]),
+    "baseline_stream": (lambda g, t: list(g.baseline_stream()), [og.AccessRequest("export", branch="main")]),
     "blob": (lambda g, t: g.blob("Person", "Ada", "name"), READ_MAIN),
     "mutate": (
         lambda g, t: g.mutate(QUERIES, {"name": "Cy"}, name="add"),
-        [*[CHANGE_MAIN] * 3, og.Ask("change", branch="main", types=PERSON), CHANGE_MAIN],
+        [*[CHANGE_MAIN] * 3, og.AccessRequest("change", branch="main", types=PERSON), CHANGE_MAIN],
     ),
     "mutation that takes edges along": (
         lambda g, t: g.mutate(QUERIES, {"name": "Ada"}, name="remove"),
-        [*[CHANGE_MAIN] * 3, og.Ask("change", branch="main", types=frozenset(["Person", "Knows"])), CHANGE_MAIN],
+        [
+            *[CHANGE_MAIN] * 3,
+            og.AccessRequest("change", branch="main", types=frozenset(["Person", "Knows"])),
+            CHANGE_MAIN,
+        ],
     ),
     "transaction": (lambda g, t: g.transaction(), [CHANGE_MAIN]),
     "begin": (lambda g, t: g.begin(), [CHANGE_MAIN, CHANGE_MAIN]),
     "stream_into": (lambda g, t: g.stream_into("Person", mode="append"), [CHANGE_MAIN]),
     "load": (
         lambda g, t: g.load(people(t), mode="merge", engine="local"),
-        [og.Ask("change", branch="main", types=types, mode="merge") for types in (NONE, PERSON)],
+        [og.AccessRequest("change", branch="main", types=types, mode="merge") for types in (NONE, PERSON)],
     ),
     "load that makes a branch": (
         lambda g, t: g.load(people(t), mode="merge", branch="inbox", from_="v1", engine="local"),
         [
-            og.Ask("change", branch="inbox", types=NONE, mode="merge"),
-            og.Ask("branch_create", branch="review", target_branch="inbox"),
-            og.Ask("change", branch="inbox", types=PERSON, mode="merge"),
+            og.AccessRequest("change", branch="inbox", types=NONE, mode="merge"),
+            og.AccessRequest("branch_create", branch="review", target_branch="inbox"),
+            og.AccessRequest("change", branch="inbox", types=PERSON, mode="merge"),
         ],
     ),
     "load into a branch that is there": (
         lambda g, t: g.load(people(t), mode="merge", branch="review", from_="main", engine="local"),
-        [og.Ask("change", branch="review", types=types, mode="merge") for types in (NONE, PERSON)],
+        [og.AccessRequest("change", branch="review", types=types, mode="merge") for types in (NONE, PERSON)],
     ),
     "revert": (
         lambda g, t: g.revert("v1"),
-        [og.Ask("branch_merge", branch="review", target_branch="main")],
+        [og.AccessRequest("branch_merge", branch="review", target_branch="main")],
     ),
-    "reset": (lambda g, t: g.reset("main", "v1"), [*ADMIN, og.Ask("read", branch="review")]),
+    "reset": (lambda g, t: g.reset("main", "v1"), [*ADMIN, og.AccessRequest("read", branch="review")]),
     "apply_schema": (
         lambda g, t: g.apply_schema(SCHEMA),
-        [og.Ask("schema_apply", target_branch="main", allow_data_loss=False)],
+        [og.AccessRequest("schema_apply", target_branch="main", allow_data_loss=False)],
     ),
-    "embed": (lambda g, t: g.embed(), [og.Ask("change", branch="main", types=NONE)]),
+    "embed": (lambda g, t: g.embed(), [og.AccessRequest("change", branch="main", types=NONE)]),
     "ensure_indexes": (lambda g, t: g.ensure_indexes(), ADMIN),
     "optimize": (lambda g, t: g.optimize(dry_run=True), ADMIN),
     "verify": (lambda g, t: g.verify(), ADMIN),
@@ -194,28 +204,31 @@ MATRIX: dict[str, tuple[Callable[[og.Graph, Path], Any], list[og.Ask]]] = {
     "pull": (lambda g, t: g.pull(t / "other"), ADMIN),
     "branches.create": (
         lambda g, t: g.branches.create(" side ", "v1"),
-        [og.Ask("branch_create", branch="review", target_branch="side")],
+        [og.AccessRequest("branch_create", branch="review", target_branch="side")],
     ),
-    "branches.delete": (lambda g, t: g.branches.delete("review"), [og.Ask("branch_delete", target_branch="review")]),
+    "branches.delete": (
+        lambda g, t: g.branches.delete("review"),
+        [og.AccessRequest("branch_delete", target_branch="review")],
+    ),
     "branches.list": (lambda g, t: g.branches.list(), READ_MAIN),
     "branches.distances": (lambda g, t: g.branches.distances(), READ_MAIN),
-    "branches.exists": (lambda g, t: g.branches.exists("review"), [og.Ask("read", branch="review")]),
+    "branches.exists": (lambda g, t: g.branches.exists("review"), [og.AccessRequest("read", branch="review")]),
     "branches.merge": (
         lambda g, t: g.branches.merge("review", delete_branch=True),
         [
-            og.Ask("branch_merge", branch="review", target_branch="main"),
-            og.Ask("branch_delete", target_branch="review"),
+            og.AccessRequest("branch_merge", branch="review", target_branch="main"),
+            og.AccessRequest("branch_delete", target_branch="review"),
         ],
     ),
-    "tags.create": (lambda g, t: g.tags.create("v2", "v1"), [og.Ask("tag_create", target_branch="review")]),
-    "tags.delete": (lambda g, t: g.tags.delete("v1"), [og.Ask("tag_delete", target_branch="review")]),
+    "tags.create": (lambda g, t: g.tags.create("v2", "v1"), [og.AccessRequest("tag_create", target_branch="review")]),
+    "tags.delete": (lambda g, t: g.tags.delete("v1"), [og.AccessRequest("tag_delete", target_branch="review")]),
     "tags.list": (lambda g, t: g.tags.list(), READ_MAIN),
     "recovery.list": (lambda g, t: g.recovery.list(), ADMIN),
     "recovery.resume": (lambda g, t: g.recovery.resume("X"), ADMIN),
     "recovery.discard": (lambda g, t: g.recovery.discard("X"), ADMIN),
     "spark().diff": (
         lambda g, t: og.GraphTables(g._repository.head()[1], None, g._caller).diff("v1", "nowhere"),  # type: ignore[arg-type]
-        [og.Ask("read", branch="review"), og.Ask("read", branch="nowhere")],
+        [og.AccessRequest("read", branch="review"), og.AccessRequest("read", branch="nowhere")],
     ),
 }
 
@@ -237,7 +250,7 @@ def test_the_matrix_has_every_method_that_asks() -> None:
             ("spark().", access.FRAMES),
         )
         for name, asks in table.items()
-        if asks is not access.free
+        if asks is not access.no_permission
     }
     assert asking <= set(MATRIX)
     assert {ask.action for _, asks in MATRIX.values() for ask in asks} == {
@@ -285,7 +298,7 @@ def test_statements_of_a_transaction_ask_for_their_types(g: og.Graph, gate: Reco
     gate.asked.clear()
     tx.get("Person", "Bo")
     tx.query(QUERIES, name="everyone")
-    assert gate.asked == [(A, og.Ask("read", branch="review"))] * 2
+    assert gate.asked == [(A, og.AccessRequest("read", branch="review"))] * 2
     gate.closed = True
     for statement in (
         lambda: tx.insert("Person", name="Dee"),
@@ -317,6 +330,37 @@ def test_a_bound_graph_writes_in_its_own_name_only(g: og.Graph) -> None:
         g.as_("")
 
 
+def test_a_graph_that_is_open_for_reading_only_changes_nothing(original: Path, tmp_path: Path) -> None:
+    g = og.open(shutil.copytree(original, tmp_path / "g"), read_only=True)
+    head, branches = g.commit(), [branch.name for branch in g.branches.list()]
+    changes: list[Callable[[], object]] = [
+        lambda: g.mutate(QUERIES, {"name": "Dee"}, name="add"),
+        lambda: g.as_(A).mutate(QUERIES, {"name": "Dee"}, name="add"),
+        lambda: g.begin(),
+        lambda: g.transaction(),
+        lambda: g.load(tmp_path / "none.jsonl", mode="merge"),
+        lambda: g.apply_schema("node Person { name: String @key }"),
+        lambda: g.branches.create("more"),
+        lambda: g.branches.merge("review"),
+        lambda: g.branches.delete("review"),
+        lambda: g.tags.create("v1"),
+        lambda: g.revert(head.id),
+        lambda: g.reset("main", to=head.id),
+        lambda: g.optimize(),
+        lambda: g.cleanup(),
+        lambda: g.repair(),
+        lambda: g.recovery.resume(head.id),
+    ]
+    for change in changes:
+        with pytest.raises(UsageError, match="reading only"):
+            change()
+    assert (g.commit(), [branch.name for branch in g.branches.list()]) == (head, branches)
+    assert g.optimize(dry_run=True).commit is None
+    assert g.verify(all=True).is_whole
+    assert g.recovery.list() == []
+    assert g.as_(A).entity("Person", "Ada") is not None
+
+
 def test_without_a_policy_a_name_is_a_name(original: Path, tmp_path: Path) -> None:
     plain = og.open(shutil.copytree(original, tmp_path / "g"))
     merged = plain.as_(A).branches.merge("review")
@@ -326,7 +370,7 @@ def test_without_a_policy_a_name_is_a_name(original: Path, tmp_path: Path) -> No
 
 
 def test_a_merge_stands_when_the_policy_keeps_its_source(g: og.Graph, gate: Recorder, monkeypatch: Any) -> None:
-    def check(actor: str | None, ask: og.Ask, /) -> None:
+    def check(actor: str | None, ask: og.AccessRequest, /) -> None:
         if ask.action == "branch_delete":
             raise PolicyDenied("policy denied action 'branch_delete'", action=ask.action)
 
@@ -340,7 +384,7 @@ def test_a_merge_stands_when_the_policy_keeps_its_source(g: og.Graph, gate: Reco
 def test_a_read_that_was_allowed_is_of_the_commit_it_was_allowed_for(g: og.Graph, gate: Recorder) -> None:
     bound = g.as_(A)
 
-    def check(actor: str | None, ask: og.Ask, /) -> None:
+    def check(actor: str | None, ask: og.AccessRequest, /) -> None:
         # Between the answer and the read, the tag comes to name another branch's commit.
         other = og.open(g.uri)
         other.tags.delete("v1")

@@ -7,7 +7,7 @@ import pytest
 import omnigraph as og
 from omnigraph.cli.commands.policies import STARTER
 from omnigraph.policy import ACTIONS, policy_of
-from omnigraph.policy.trying import extent
+from omnigraph.policy.simulate import extent
 
 POLICY = policy_of({"starter.yaml": STARTER}, "people")
 OF_GRAPHS = [action for action, scope in ACTIONS.items() if scope != "server"]
@@ -34,8 +34,8 @@ def test_each_group_may_what_its_name_says(actor: str, expected: dict[str, str])
 
 
 def test_an_agent_may_invoke_its_query_and_no_other() -> None:
-    assert POLICY.decide("act-agent", og.Ask("invoke_query", query="find_person")).allowed
-    assert not POLICY.decide("act-agent", og.Ask("invoke_query", query="everyone")).allowed
-    assert POLICY.decide("act-agent", og.Ask("read", branch="main", query="find_person")).allowed
-    assert not POLICY.decide("act-agent", og.Ask("read", branch="main", query="everyone")).allowed
-    assert not POLICY.decide("act-agent", og.Ask("read", branch="main")).allowed
+    assert POLICY.decide("act-agent", og.AccessRequest("invoke_query", query="find_person")).allowed
+    assert not POLICY.decide("act-agent", og.AccessRequest("invoke_query", query="everyone")).allowed
+    assert POLICY.decide("act-agent", og.AccessRequest("read", branch="main", query="find_person")).allowed
+    assert not POLICY.decide("act-agent", og.AccessRequest("read", branch="main", query="everyone")).allowed
+    assert not POLICY.decide("act-agent", og.AccessRequest("read", branch="main")).allowed

@@ -20,7 +20,7 @@ from processes.writing import Writer
 
 from omnigraph.errors import GraphNotFound
 from omnigraph.history import History, PreparedPlan
-from omnigraph.maintenance.retained import RetentionPolicy
+from omnigraph.maintenance.reachable import RetentionPolicy
 from omnigraph.storage import open_store
 from omnigraph.write.publishing import publish
 

@@ -15,9 +15,9 @@ MODULES = (
     "omnigraph.history.chain",
     "omnigraph.history.branches",
     "omnigraph.history.retention",
-    "omnigraph.history.leases",
+    "omnigraph.history.retention",
     "omnigraph.maintenance.cleanup",
-    "omnigraph.pipeline.load.base",
+    "omnigraph.load.explaining",
 )
 
 

@@ -23,12 +23,13 @@ from s3_server import S3Server
 
 import omnigraph as og
 from omnigraph.history import branches as branches_module
-from omnigraph.history import chain, leases, retention
+from omnigraph.history import chain, retention
+from omnigraph.history import retention as leases
+from omnigraph.indexing.adjacency import needed_adjacency
+from omnigraph.indexing.kinds import is_first_version
+from omnigraph.load import explaining
 from omnigraph.maintenance import cleanup
-from omnigraph.maintenance.adjacency import needed_adjacency
-from omnigraph.maintenance.kinds import is_first_version
 from omnigraph.maintenance.reachable import Reachable
-from omnigraph.pipeline.load import base
 
 COMMITS = int(os.environ.get("OMNIGRAPH_CROWD_COMMITS", "60"))
 ENGINE = os.environ.get("OMNIGRAPH_CROWD_ENGINE", "local")
@@ -39,7 +40,7 @@ SHOW_EVERY_S = 5.0
 
 @pytest.fixture(autouse=True)
 def _short_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (chain, leases, retention, branches_module, cleanup, base):
+    for module in (chain, leases, retention, branches_module, cleanup, explaining):
         for name, value in short_times.TIMES.items():
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, value)

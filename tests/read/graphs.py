@@ -13,23 +13,24 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from omnigraph.history import MAIN, Entry, PublishPlan, TableChange, TableState, new_ulid
-from omnigraph.language.catalog import EntityType
-from omnigraph.language.identity import derived_id
+from omnigraph.indexing import adjacency
+from omnigraph.indexing.adjacency import refresh_adjacency
+from omnigraph.language.catalog import EntityType, derived_id
 from omnigraph.language.parameters import bind_parameters
-from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.language.schema.compiler import compile_schema
-from omnigraph.maintenance.adjacency import refresh_adjacency
 from omnigraph.maintenance.optimize import maintain
 from omnigraph.read import Mode, Result, run_read
-from omnigraph.read.inputs.adjacency import Compact
+from omnigraph.read.executor import matching
+from omnigraph.read.inputs.adjacency import GraphArrays
+from omnigraph.snapshot import Repository, View
 from omnigraph.tables import inline_change
-from omnigraph.tables.adjacency import building, index
+from omnigraph.tables.addresses import fragment_of_address
+from omnigraph.tables.adjacency import index
 from omnigraph.tables.changed_table import INLINE_FRAGMENT
-from omnigraph.tables.fragment import fragment_of_address
-from omnigraph.values.temporal import parse_date, parse_datetime
+from omnigraph.values.json_values import parse_date, parse_datetime
 from omnigraph.values.types import PropertyType, Scalar
-from omnigraph.views import Repository, View
 from omnigraph.write.publishing import publish
 
 Record = Mapping[str, Any]
@@ -119,14 +120,14 @@ def changed(
     )
 
 
-def store_adjacency(repository: Repository, part_edges: int = building.PART_EDGES) -> Repository:
+def store_adjacency(repository: Repository, part_edges: int = adjacency.PART_EDGES) -> Repository:
     """The same graph with its ids and edges stored beside the tables, opened anew, and with all of them held in memory: commits
     from here on adjust what is held. Tables have to count as large (`every_table_is_large`). `part_edges`: edges per file."""
-    with patch.object(building, "PART_EDGES", part_edges):
+    with patch.object(adjacency, "PART_EDGES", part_edges):
         refresh_adjacency(repository, repository.head()[1], min_rows=1)
     opened = Repository.open(repository.store.uri, durability="process")
     view = opened.head()[1]
-    compact = Compact(view)
+    compact = GraphArrays(view)
     for name in view.catalog.nodes:
         compact.nodes(name)
     for name in view.catalog.edges:
@@ -138,6 +139,11 @@ def store_adjacency(repository: Repository, part_edges: int = building.PART_EDGE
 def every_table_is_large() -> AbstractContextManager[object]:
     """Stored adjacency is used for tables of any size."""
     return patch.object(index, "MIN_ROWS", 0)
+
+
+def every_expansion_is_long() -> AbstractContextManager[object]:
+    """The executor plans each expansion ahead and follows it in pieces."""
+    return patch.multiple(matching, PIECE_EDGES=12, PLANNED_EDGES=0)
 
 
 def build_indexes(view: View, branch: str = MAIN) -> View:

@@ -94,7 +94,7 @@ class Oracle:
         ]
 
         def sortable(value: Any) -> Any:
-            return tuple(value) if isinstance(value, list) else value
+            return as_key(value)
 
         rows.sort(
             key=cmp_to_key(
@@ -118,12 +118,12 @@ class Oracle:
             keys += [(self.sortable(one.expression, match), False) for one in plan.projections]
         for name in plan.tie_break:
             key, id_ = match[name].identity
-            keys += [(id_, False), (key, False)]
+            keys += [(as_key(id_), False), (key, False)]
         return {"out": out, "keys": keys}
 
     def sortable(self, expression: p.Expression, match: Match) -> Any:
         value = self.value(expression, match)
-        return tuple(value) if isinstance(value, list) else value
+        return as_key(value)
 
     def shown(self, expression: p.Expression, match: Match) -> Any:
         if isinstance(expression, p.EntityRef):
@@ -164,7 +164,7 @@ class Oracle:
                 keys.append((self.value(order.expression, first), down(order)))
             for one, value in zip(plan.projections, values, strict=True):
                 if not holds_aggregate(one.expression):
-                    keys.append((tuple(value) if isinstance(value, list) else value, False))
+                    keys.append((as_key(value), False))
             names = [one.name for one in plan.projections]
             rows.append({"out": dict(zip(names, shown, strict=True)), "keys": keys})
         return rows
@@ -184,10 +184,11 @@ class Oracle:
         if one.function == "count":
             return len({repr(v) for v in values}) if one.distinct else len(values)
         if one.function == "collect":
-            return sorted(dict.fromkeys(values) if one.distinct else values)
+            kept = {repr(v): v for v in values}.values() if one.distinct else values
+            return sorted(kept, key=rank)
         if one.function in ("first", "last"):
             pairs = [(self.value(one.argument, m), self.value(one.operand, m)) for m in members]
-            pairs = sorted(pair for pair in pairs if None not in pair)
+            pairs = sorted((pair for pair in pairs if None not in pair), key=lambda pair: (pair[0], rank(pair[1])))
             return None if not pairs else pairs[0][1] if one.function == "first" else pairs[-1][1]
         if not values:
             return None
@@ -259,12 +260,9 @@ class Oracle:
         if (source.key, target.key) != (f"node:{ends[0]}", f"node:{ends[1]}"):
             return []
         if first.path is not None:
-            best = self.best_path(first, source.row["id"], target.row["id"])
-            return (
-                []
-                if best is None
-                else self.expanded(pattern, others, {**match, first.path.variable: Bound("path", best)})
-            )
+            paths = self.best_paths(first, source.row["id"], target.row["id"])
+            bound = [{**match, first.path.variable: Bound("path", path)} for path in paths]
+            return [row for one in bound for row in self.expanded(pattern, others, one)]
         if first.edge_variable is None:
             inside = target.row["id"] in self.reach(first, source.row["id"])
             return self.expanded(pattern, others, match) if inside else []
@@ -278,8 +276,8 @@ class Oracle:
                 found += self.expanded(pattern, others, extended)
         return found
 
-    def best_path(self, hop: p.Expansion, start: str, end: str) -> Row | None:
-        """Every path without repeated nodes, and the best of them."""
+    def best_paths(self, hop: p.Expansion, start: str, end: str) -> list[Row]:
+        """Every path without repeated nodes, and the best of them, or all of the fewest hops."""
         steps: list[tuple[str, str, str, float]] = []
         for row in self.data.get(f"edge:{hop.edge}", ()):
             weight = 1.0 if hop.path.weight is None else row.get(hop.path.weight)
@@ -290,7 +288,8 @@ class Oracle:
             if hop.direction in ("in", "both"):
                 steps.append((row["dst"], row["src"], row["id"], float(weight)))
         if start == end and hop.min_hops == 0:
-            return {"id": end, "nodes": [start], "edges": [], "length": 0, "cost": 0.0}
+            nothing = [] if hop.path.is_every else end
+            return [{"id": nothing, "nodes": [start], "edges": [], "length": 0, "cost": 0.0}]
         found = []
         again = hop.walk is not None and any(hop.walk.before in mentioned(one) for one in hop.walk.conditions)
         stack: list[tuple[list[str], list[str], float]] = [([start], [], 0.0)]
@@ -309,12 +308,12 @@ class Oracle:
                     and (far not in nodes if not again else id_ not in edges)
                     and (hop.walk is None or self.goes_on(hop, edges[-1:], near, id_))
                 ]
-        if not found:
-            return None
-        cost, length, nodes, edges = min(found)
-        if length < hop.min_hops:
-            return None
-        return {"id": end, "nodes": nodes, "edges": edges, "length": length, "cost": cost}
+        best = sorted(found)[: None if hop.path.is_every else 1]
+        return [
+            {"id": edges if hop.path.is_every else end, "nodes": nodes, "edges": edges, "length": length, "cost": cost}
+            for cost, length, nodes, edges in best
+            if length == best[0][1] and length >= hop.min_hops
+        ]
 
     def goes_on(self, hop: p.Expansion, before: list[str], near: str, edge: str) -> bool:
         """Whether the conditions along a walk allow an edge, from a node, after another edge or as the first."""
@@ -388,8 +387,16 @@ class Oracle:
                 return self.unary(e, match)
             case p.Binary():
                 return self.binary(e, match)
-            case p.ListOf(items, _):
-                return [self.value(item, match) for item in items]
+            case p.ListOf(items, type):
+                return [in_type(self.value(item, match), PropertyType(type.scalar)) for item in items]
+            case p.RecordOf(items, type):
+                return {
+                    name: in_type(self.value(item, match), field)
+                    for (name, field), item in zip(type.fields, items, strict=True)
+                }
+            case p.FieldOf(record, name, _):
+                whole = self.value(record, match)
+                return None if whole is None else whole[name]
             case p.FunctionCall(function, arguments, type):
                 return call(function, [self.value(one, match) for one in arguments], type)
             case p.Choice(branches, otherwise, type):
@@ -485,6 +492,19 @@ class Oracle:
 
 
 # ---------------------------------------------------------------- plain functions
+
+
+def rank(value: Any) -> Any:
+    """What records and values are sorted by: records value by value, nulls first."""
+    if isinstance(value, list | tuple):
+        return [rank(item) for item in value]
+    return [(v is not None, 0 if v is None else v) for v in value.values()] if isinstance(value, dict) else value
+
+
+def as_key(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return tuple(map(as_key, value))
+    return tuple(rank(value)) if isinstance(value, dict) else value
 
 
 def plain(value: Any) -> Any:
@@ -614,6 +634,21 @@ def call(function: str, values: list[Any], type: PropertyType) -> Any:
         case "join":
             kept = [item for item in first if item is not None]
             return "".join((values[1] if i else "") + item for i, item in enumerate(kept))
+        case "text":
+            if isinstance(first, bool):
+                return "true" if first else "false"
+            if isinstance(first, dt.datetime):
+                return first.isoformat(timespec="microseconds" if first.microsecond % 1000 else "milliseconds") + "Z"
+            return str(first)
+        case "integer":
+            if not isinstance(first, str):
+                return math.trunc(first)
+            spelled = re.fullmatch(r"-?[0-9]+", first)
+            return int(first) if spelled and -(2**63) <= int(first) < 2**63 else None
+        case "float":
+            if isinstance(first, str) and not re.fullmatch(r"-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", first, re.ASCII):
+                return None
+            return None if math.isinf(float(first)) else float(first)
         case "abs":
             return -first if first < 0 else first
         case "round" | "floor" | "ceil":
@@ -628,6 +663,10 @@ def call(function: str, values: list[Any], type: PropertyType) -> Any:
             return getattr(first, function)
         case "week":
             return first.isocalendar()[1]
+        case "weekday":
+            return first.weekday() + 1
+        case "hour":
+            return first.hour if isinstance(first, dt.datetime) else 0
         case "date_trunc":
             return truncated(first, values[1])
         case "date_add":

@@ -10,9 +10,9 @@ import pytest
 import omnigraph as og
 from omnigraph.history import Entry
 from omnigraph.history.chain import Chain
-from omnigraph.read import versions
-from omnigraph.values.entities import Entity
-from omnigraph.views import View
+from omnigraph.read import entity_history
+from omnigraph.snapshot import View
+from omnigraph.values.arrow import Entity
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  city: String? }
@@ -141,7 +141,7 @@ def test_history_and_blame_read_each_commit_once_and_the_table_where_the_entity_
     for number in range(commits):
         write(graph, f"m{number}", name="a" if number in (3, 150) else f"p{number}", age=number)
     read, looked_up = Counter[int](), Counter[int]()
-    find, entity = Chain.find, versions.entity
+    find, entity = Chain.find, entity_history.entity
 
     def counted_find(self: Chain, branch: str, position: int) -> Entry | None:
         read[position] += 1
@@ -152,7 +152,7 @@ def test_history_and_blame_read_each_commit_once_and_the_table_where_the_entity_
         return entity(view, type_name, entity_id)
 
     monkeypatch.setattr(Chain, "find", counted_find)
-    monkeypatch.setattr(versions, "entity", counted_entity)
+    monkeypatch.setattr(entity_history, "entity", counted_entity)
     assert [version.commit.message for version in graph.history("Person", "a")] == ["m150", "m3"]
     assert max(read.values()) <= 2
     assert sum(looked_up.values()) < commits / 8

@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import NotFound, UsageError
-from omnigraph.read import blobs
+from omnigraph.read import entities
 
 SCHEMA = "node Photo { name: String @key  image: Blob?  note: String? }  edge Shows: Photo -> Photo { map: Blob? }"
 CONTENT = bytes(range(256)) * 40
@@ -44,7 +44,7 @@ def test_a_range_of_a_blob_is_that_slice(graph: og.Graph, offset: int, length: i
 
 
 def test_pieces_are_bounded(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blobs, "PIECE_BYTES", 1_000)
+    monkeypatch.setattr(entities, "PIECE_BYTES", 1_000)
     pieces = list(graph.blob("Photo", "sea", "image").pieces(10, 2_500))
     assert [len(piece) for piece in pieces] == [1_000, 1_000, 500]
     assert b"".join(pieces) == CONTENT[10:2_510]

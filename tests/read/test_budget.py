@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
+from omnigraph._internal.runtime import MIN_WORKING_BYTES, Runtime, WorkingMemory
 from omnigraph.errors import ResourceExhausted
 from omnigraph.relational import duck
-from omnigraph.runtime import MIN_WORKING_BYTES, Runtime, WorkingMemory
 
 ROWS, HUBS = 400, 20
 SCHEMA = "node Page { name: String @key  text: String }\nedge Links: Page -> Page"

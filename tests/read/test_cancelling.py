@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from omnigraph.deadlines import Cancellation, Deadline
+from omnigraph._internal.deadlines import Cancellation, Deadline
 from omnigraph.errors import Cancelled, UsageError
 from omnigraph.relational import duck
 

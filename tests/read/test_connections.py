@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from omnigraph.relational.connections import ConnectionPool
+from omnigraph.relational.duck import ConnectionPool
 
 
 def test_what_is_given_back_is_lent_again() -> None:
@@ -25,7 +25,7 @@ import os, subprocess, threading, warnings
 import pyarrow as pa
 from sqlglot import exp
 import datetime
-from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.functions import Arguments
 from omnigraph.read import engine
 from omnigraph.relational import duck
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from read.graphs import commit, new_graph, query
 
-from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import explain, strategies
 from omnigraph.read.strategies import counting, factored, grouping
 from omnigraph.read.strategies.counting import Counting
 from omnigraph.read.strategies.strategy import InputChoice
-from omnigraph.views import View
+from omnigraph.snapshot import View
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  tier: enum(free, pro) }

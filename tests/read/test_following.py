@@ -16,9 +16,9 @@ from read.graphs import query
 
 from omnigraph import Graph, init
 from omnigraph import open as open_graph
-from omnigraph.maintenance.adjacency import StoredAdjacency, refresh_adjacency
+from omnigraph.indexing.adjacency import StoredAdjacency, refresh_adjacency
+from omnigraph.snapshot import Repository, View
 from omnigraph.tables.adjacency import edges, index, segment
-from omnigraph.views import Repository, View
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  tier: enum(free, pro) }
@@ -317,9 +317,9 @@ def test_segments_that_cleanup_takes_between_two_questions_are_not_missed(
 
 WRITER = """
 import os, sys
-from omnigraph.maintenance.adjacency import refresh_adjacency
+from omnigraph.indexing.adjacency import refresh_adjacency
 from omnigraph.storage import local
-from omnigraph.views import Repository
+from omnigraph.snapshot import Repository
 
 repository = Repository.open(sys.argv[1])
 chunks = local.LocalStore.fill

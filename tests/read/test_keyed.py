@@ -8,13 +8,13 @@ import pytest
 from read.graphs import commit, new_graph, query
 
 from omnigraph import Graph
-from omnigraph.expressions.arguments import Arguments
-from omnigraph.language.query.compiler import compile_query
+from omnigraph.expressions.functions import Arguments
+from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read.strategies.keyed import KEYED
 from omnigraph.read.strategies.strategy import Read
+from omnigraph.snapshot import View
 from omnigraph.tables.adjacency import index
-from omnigraph.views import View
 
 SCHEMA = """
 node Person { number: I64 @key  name: String  age: I32?  born: DateTime?  tags: [String]?  photo: Blob? }

@@ -23,7 +23,7 @@ def peak_mb():  # not getrusage: its peak is carried over from the process that 
     return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) // 1024
 sys.path.insert(0, sys.argv[2])
 from read.graphs import query
-from omnigraph.views import Repository
+from omnigraph.snapshot import Repository
 import duckdb, lance, numpy, pandas
 view = Repository.open(sys.argv[1]).head()[1]
 view.table("node:Doc")

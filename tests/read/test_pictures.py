@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import omnigraph as og
 from omnigraph.errors import AlreadyExists, NotFound, UsageError
-from omnigraph.read.pictures.layout import placed
-from omnigraph.read.pictures.picture import Picture, PictureEdge, PictureNode
+from omnigraph.pictures.picture import Picture, PictureEdge, PictureNode
+from omnigraph.pictures.svg import placed
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  bio: String?  taste: Vector(2)? }

@@ -13,19 +13,19 @@ import pyarrow as pa
 import pytest
 from read.graphs import build_indexes, commit, new_graph, query
 
+from omnigraph._internal.runtime import ByteCache
 from omnigraph.errors import ArithmeticOverflow, ResourceExhausted, StorageTransient, UsageError
 from omnigraph.language.parameters import bind_parameters
-from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import Mode, entity, explain, history_of, index_specs, index_state
 from omnigraph.read.explaining import Explanation
 from omnigraph.read.inputs import sources
-from omnigraph.read.inputs.adjacency import Compact
+from omnigraph.read.inputs.adjacency import GraphArrays
 from omnigraph.relational import duck
-from omnigraph.relational.connections import ConnectionPool
-from omnigraph.runtime import ByteCache
+from omnigraph.relational.duck import ConnectionPool
+from omnigraph.snapshot import Repository, View
 from omnigraph.tables.fragment_columns import MIN_LOOKUPS
-from omnigraph.views import Repository, View
 from omnigraph.wire.reads import explanation_json
 
 SCHEMA = """
@@ -194,10 +194,10 @@ def test_a_node_known_by_its_edges_is_not_read(view: View) -> None:
 
 
 def test_the_adjacency_of_a_version_is_built_once_and_shared(view: View, repository: Repository) -> None:
-    before = Compact(view).neighbours("Knows", "out")
-    assert Compact(view).neighbours("Knows", "out") is before
+    before = GraphArrays(view).neighbours("Knows", "out")
+    assert GraphArrays(view).neighbours("Knows", "out") is before
     later = commit(repository, [knows("cid", "ann")])
-    assert Compact(later).neighbours("Knows", "out") is not before
+    assert GraphArrays(later).neighbours("Knows", "out") is not before
     text = "query q() { match { $p knows $q } return { count($p) as n } }"
     assert query(view, text).rows == [{"n": 2}]
     assert query(later, text).rows == [{"n": 3}]

@@ -7,7 +7,7 @@ from read.graphs import build_indexes, commit, new_graph, query
 from s3_server import S3Server
 
 import omnigraph as og
-from omnigraph.views import Repository, View
+from omnigraph.snapshot import Repository, View
 
 SCHEMA = """
 node Person { name: String @key  age: I32? }

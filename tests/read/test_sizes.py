@@ -11,10 +11,10 @@ import pytest
 from read.graphs import commit, new_graph, query
 from work import calls
 
-from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.predicates import Predicate
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.read.sql.compiler import compile_read

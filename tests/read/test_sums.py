@@ -11,7 +11,7 @@ from read.graphs import commit, new_graph, query
 
 from omnigraph.errors import ArithmeticOverflow
 from omnigraph.read import Mode
-from omnigraph.views import View
+from omnigraph.snapshot import View
 
 SCHEMA = """
 node Team { name: String @key }

@@ -14,10 +14,10 @@ import pytest
 from read.graphs import commit, new_graph, query
 
 import omnigraph as og
-from omnigraph.deadlines import Deadline
+from omnigraph._internal.deadlines import Deadline
 from omnigraph.errors import QueryTimeout, UsageError
-from omnigraph.expressions.arguments import Arguments
-from omnigraph.language.query.compiler import compile_query
+from omnigraph.expressions.functions import Arguments
+from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import run_read
 from omnigraph.read.execution import instant
@@ -28,7 +28,7 @@ from omnigraph.read.strategies.factored import FACTORED
 from omnigraph.read.strategies.reduction import REDUCTION
 from omnigraph.read.strategies.scan import SCAN
 from omnigraph.read.strategies.strategy import Mode, Read
-from omnigraph.views import View
+from omnigraph.snapshot import View
 
 SCHEMA = "node P { name: String @key  age: I64  bio: String? @index }  edge Knows: P -> P"
 PEOPLE = 300

@@ -10,11 +10,11 @@ import pytest
 from read.graphs import commit, new_graph, query
 
 from omnigraph.errors import ResourceExhausted
-from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read.executor import matching
 from omnigraph.read.strategies import dense
-from omnigraph.views import View
+from omnigraph.snapshot import View
 
 LENGTH = 60
 SCHEMA = "node N { name: String @key }\nedge Next: N -> N"
@@ -47,7 +47,7 @@ def test_too_many_pairs_are_refused_with_what_to_write(view: View) -> None:
 
 @pytest.mark.spark
 def test_a_walk_on_spark_that_goes_on_is_refused(view: View, spark: Any) -> None:
-    from omnigraph.pipeline.spark import queries
+    from omnigraph.spark import queries
 
     plan = compile_query(FROM_START, view.catalog)
     assert isinstance(plan, ReadPlan)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.csv as pv
 import pytest
 
-from omnigraph.records.csv_quotes import QuoteTracker, first_record
+from omnigraph.records.csv_rows import QuoteTracker, first_record
 
 
 def states(data: bytes, in_quotes: bool = False) -> list[bool]:

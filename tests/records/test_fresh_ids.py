@@ -18,7 +18,7 @@ import pytest
 
 from omnigraph.errors import UnreadableInput
 from omnigraph.history import new_ulid
-from omnigraph.records.fresh_ids import MAX_ROWS, FreshIds
+from omnigraph.records.ids import MAX_ROWS, FreshIds
 
 STARTS = 2_000
 

@@ -11,8 +11,8 @@ import pytest
 
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.records import graph_batch
-from omnigraph.records.fresh_ids import FreshIds
 from omnigraph.records.graph_batch import GraphBatchReader
+from omnigraph.records.ids import FreshIds
 from omnigraph.records.json_columns import TypeColumns
 
 SCHEMA = """

@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 
 from omnigraph.errors import InputError
 from omnigraph.language.schema.compiler import compile_schema
-from omnigraph.pipeline.load.reading import line_blocks
+from omnigraph.load.reading import line_blocks
 from omnigraph.records import graph_batch
 from omnigraph.records.csv_rows import CsvReader
-from omnigraph.records.fresh_ids import FreshIds
-from omnigraph.records.graph_batch import GraphBatchReader
+from omnigraph.records.graph_batch import GraphBatchReader, parsed_line
+from omnigraph.records.ids import FreshIds
 from omnigraph.records.json_columns import TypeColumns
-from omnigraph.records.lines import parsed_line
 from omnigraph.records.tabular import TabularReader
 
 CATALOG = compile_schema("""

@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import MergeConflicts, UniqueViolation
-from omnigraph.pipeline.load import checks, keyed_rows
+from omnigraph.load import checks, keyed_rows
 from omnigraph.tables.lookups import Lookup
 from omnigraph.testing.failpoints import Failpoint, arm
 

@@ -12,7 +12,7 @@ from rules.test_same_on_every_way import SCHEMA, Record, Said, Write, commit, ed
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.pipeline.load import checks, keyed_rows
+from omnigraph.load import checks, keyed_rows
 
 Content = dict[str, dict[str, Any]]
 

@@ -258,19 +258,19 @@ CASES: dict[str, Case] = {
     ),
     "a source that is no node": Case(
         Write([edge("Knows", "zoe", "a", id="k2")]),
-        Said("endpoint_missing", "Knows", "src", "k2", "src 'zoe' not found in Person"),
+        Said("endpoint_missing", "Knows", "src", "k2", "from 'zoe' not found in Person"),
     ),
     "a target that went": Case(
         first=Write(deletes=(("Person", "c"),)),
         second=Write([edge("Knows", "b", "c", id="k2")]),
-        said=Said("endpoint_missing", "Knows", "dst", "k2", "dst 'c' not found in Person"),
+        said=Said("endpoint_missing", "Knows", "dst", "k2", "to 'c' not found in Person"),
         ways=(*IN_TURN, in_a_load_on_spark),
     ),
     "a node that an edge still needs": Case(
         first=Write([edge("Knows", "b", "c", id="k2")]),
         second=Write(deletes=(("Person", "c"),), image=[person("a"), person("b")]),
         said=Said("endpoint_missing", "Knows", "dst", "k2",
-                  "dst 'c' not found in Person: edge Knows 'k2' still points to it"),
+                  "to 'c' not found in Person: edge Knows 'k2' still points to it"),
         ways=(in_a_load, in_a_load_that_is_rebased, in_a_load_on_spark, in_a_merge),
     ),
     "too many edges": Case(
@@ -406,7 +406,7 @@ def test_a_refused_load_names_the_other_violations_of_the_rule(graph: og.Graph) 
     records = [edge("Knows", "c", f"nobody{number}", id=f"e{number}") for number in range(8)]
     with pytest.raises(errors.EndpointMissing) as caught:
         load(graph, Write(records))
-    said = [f"records.jsonl:{line}: dst 'nobody{line - 1}' not found in Person" for line in range(2, 7)]
+    said = [f"records.jsonl:{line}: to 'nobody{line - 1}' not found in Person" for line in range(2, 7)]
     assert caught.value.line == 1
     hint = str(caught.value.hint).replace(str(Path(graph.uri).parent) + "/", "")
     advice = "--missing skip sets such edges aside, --missing stub creates the nodes"

@@ -15,14 +15,12 @@ from starlette.testclient import TestClient
 
 import omnigraph as og
 from omnigraph.errors import UsageError
-from omnigraph.policy import Ask, denied
-from omnigraph.server.auth import StaticTokens, TokenEntry
+from omnigraph.policy import AccessRequest, denied
+from omnigraph.server.auth import StaticTokens, TokenEntry, new_token, tokens_of
 from omnigraph.server.registry import Allowing
 from omnigraph.server.route import Route
 from omnigraph.server.routes import ROUTES
-from omnigraph.server.sources import NamedGraphs, OnlyReads
-from omnigraph.server.starting import source_of
-from omnigraph.server.tokens import new_token, tokens_of
+from omnigraph.server.startup import NamedGraphs, OnlyReads, source_of
 
 ADA = {"Authorization": "Bearer t-ada"}
 PATHS = {"graph_id": "people", "name": "everyone", "branch": "main", "commit_id": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}
@@ -94,9 +92,9 @@ class OnBranches:
 
     def __init__(self, **allowed: str) -> None:
         self.allowed = allowed
-        self.asked: list[Ask] = []
+        self.asked: list[AccessRequest] = []
 
-    def check(self, actor: str | None, ask: Ask, /) -> None:
+    def check(self, actor: str | None, ask: AccessRequest, /) -> None:
         self.asked.append(ask)
         branch = ask.target_branch or ask.branch or ""
         if self.allowed.get(ask.action) not in ("*", branch):
@@ -292,7 +290,7 @@ class OnlyMain:
     def __init__(self, *, reads: bool) -> None:
         self.reads = reads
 
-    def check(self, actor: str | None, ask: Ask) -> None:
+    def check(self, actor: str | None, ask: AccessRequest) -> None:
         is_read = self.reads and ask.action == "read" and ask.branch in (None, "main")
         if not is_read and not (ask.action == "invoke_query" and ask.query == "everyone"):
             raise denied(actor, ask)

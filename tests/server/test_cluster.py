@@ -17,11 +17,10 @@ import omnigraph as og
 from omnigraph import cluster
 from omnigraph.errors import ConfigurationError, UsageError
 from omnigraph.server.app import Application
-from omnigraph.server.cluster_graphs import ClusterGraphs
 from omnigraph.server.logs import RequestLog
 from omnigraph.server.openapi import openapi
 from omnigraph.server.routes import ROUTES
-from omnigraph.server.starting import source_of
+from omnigraph.server.startup import ClusterGraphs, source_of
 
 DATA = """
 version: 1

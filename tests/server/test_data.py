@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from serving import ADD, ALL, SCHEMA, Fixed, people_client, tokens
 from starlette.testclient import TestClient
 
 import omnigraph as og
-from omnigraph.deadlines import Deadline
+from omnigraph._internal.deadlines import Deadline
 from omnigraph.errors import QueryTimeout
 from omnigraph.read.result import Rows
 from omnigraph.server.handlers import reads
@@ -261,7 +262,7 @@ class Blocking:
         self.entered = threading.Semaphore(0)
         self.go_on = threading.Event()
 
-    def check(self, actor: str | None, ask: og.Ask, /) -> None:
+    def check(self, actor: str | None, ask: og.AccessRequest, /) -> None:
         if ask.action == "change" and threading.current_thread().name.startswith("omnigraph-write"):
             self.entered.release()
             self.go_on.wait(120)
@@ -416,9 +417,16 @@ def test_metrics_tell_requests_and_commits(people: Path) -> None:
     with people_client(Fixed({"people": people}, server_gate=Allowing(frozenset({"metrics_read"})))) as client:
         client.post("mutate", json={"query": ADD, "params": {"name": "Counted"}})
         client.get("snapshot")
+        written = client.post("mutate", json={"query": ADD, "params": {"name": "Counted twice"}})
         text = client.get("/metrics").text
+    assert re.search(r'store;dur=[\d.]+;desc="1 request in 1 hop, [\d,]+ written"', written.headers["Server-Timing"])
+    mutations = 'route="/graphs/{graph_id}/mutate"'
+    assert f'omnigraph_store_requests_total{{operation="create",{mutations}}} 2.0' in text
+    assert re.search(rf'omnigraph_store_bytes_total{{direction="written",{mutations}}} [1-9]', text)
+    assert f"omnigraph_store_hops_count{{{mutations}}} 2.0" in text
+    assert "omnigraph_publish_retries_total 0.0" in text
     assert 'omnigraph_http_requests_total{method="GET",route="/graphs/{graph_id}/snapshot",status="200"} 1.0' in text
-    assert 'omnigraph_commits_total{branch_class="main",graph="people",kind="mutation"} 1.0' in text
+    assert 'omnigraph_commits_total{branch_class="main",graph="people",kind="mutation"} 2.0' in text
     assert 'omnigraph_graph_ready{graph="people"} 1.0' in text
     assert "omnigraph_pool_wait_seconds_count" in text
     assert client.get("/metrics").status_code == 200

@@ -16,8 +16,8 @@ from starlette.testclient import TestClient
 from omnigraph.cli.main import cli
 from omnigraph.errors import MissingExtra
 from omnigraph.server.app import Application
-from omnigraph.server.tokens import tokens_of
-from omnigraph.server.tracing import Traces, tracer_of
+from omnigraph.server.auth import tokens_of
+from omnigraph.server.telemetry import Traces, tracer_of
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "server"

@@ -15,9 +15,8 @@ from starlette.testclient import TestClient
 
 import omnigraph as og
 from omnigraph.errors import Unauthorized
-from omnigraph.server.auth import Actor
+from omnigraph.server.auth import TICKET_SECONDS, Actor, Tickets
 from omnigraph.server.handlers import feeds
-from omnigraph.server.tickets import TICKET_SECONDS, Tickets
 
 PATIENCE_S = 60.0
 

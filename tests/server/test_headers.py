@@ -11,7 +11,7 @@ import pytest
 from serving import ADD, ALL, SCHEMA, tokens
 from starlette.testclient import TestClient
 
-from omnigraph.server.compression import compressed
+from omnigraph.server.bodies import compressed
 from omnigraph.server.routes import ROUTES
 from omnigraph.server.settings import ServerSettings
 

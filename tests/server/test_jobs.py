@@ -19,8 +19,8 @@ from starlette.testclient import TestClient
 
 from omnigraph.errors import PolicyDenied, UnreadableInput
 from omnigraph.graph.writing import WriteMethods
-from omnigraph.pipeline.load.files import ConfinedPath, find_files
-from omnigraph.policy import Ask
+from omnigraph.load.files import ConfinedPath, find_files
+from omnigraph.policy import AccessRequest
 from omnigraph.server.jobs import Job, Jobs
 from omnigraph.server.logs import RequestLog
 from omnigraph.server.registry import Served
@@ -174,7 +174,7 @@ def test_a_job_is_cancelled_and_publishes_nothing(loading: TestClient, monkeypat
 
 
 class Roles:
-    def check(self, actor: str | None, ask: Ask) -> None:
+    def check(self, actor: str | None, ask: AccessRequest) -> None:
         if actor not in ("ada", "bo") or (ask.action == "admin"):
             raise PolicyDenied("no", action=ask.action)
 

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 import omnigraph as og
 from omnigraph.errors import PolicyDenied, UsageError
-from omnigraph.policy import Ask
+from omnigraph.policy import AccessRequest
 from omnigraph.server.components import COMPONENTS
 from omnigraph.server.handlers.jobs import file_name
 from omnigraph.server.routes import ROUTES
@@ -494,7 +494,7 @@ def test_storage_and_upkeep(client: TestClient) -> None:
 class OnlyReadsOfMain:
     protected_branches = frozenset({"main"})
 
-    def check(self, actor: str | None, ask: Ask) -> None:
+    def check(self, actor: str | None, ask: AccessRequest) -> None:
         if not (actor == "ada" and ask.action == "read" and ask.branch in ("main", None)):
             raise PolicyDenied("no", action=ask.action)
 

@@ -14,8 +14,8 @@ from functools import partial
 import pytest
 
 from omnigraph.server import pools as pools_module
-from omnigraph.server.metrics import Metrics
 from omnigraph.server.pools import BULK_THREADS, Pools
+from omnigraph.server.telemetry import Metrics
 
 VALUE: ContextVar[str] = ContextVar("VALUE", default="")
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import random
+import re
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -13,11 +17,13 @@ from typing import Any
 
 import pytest
 import uvicorn
+from server.hostile import hostile_request
 from server_processes import Running, running
-from serving import make_people
+from serving import ADD, make_people
 
-from omnigraph.server import connection, process
-from omnigraph.server.connection import HEAD_PIECE_BYTES
+from omnigraph.server import process
+from omnigraph.server import process as connection
+from omnigraph.server.process import HEAD_PIECE_BYTES
 from omnigraph.server.settings import Limits
 
 LIMITS = Limits()
@@ -116,6 +122,7 @@ def test_an_answer_that_is_being_made_is_sent_before_the_refusal(server: Running
 
 
 def test_headers_without_end_take_neither_memory_nor_the_event_loop(server: Running) -> None:
+    assert Raw(server).send(closing(LINE)).rest().startswith(b"HTTP/1.1 200")  # What the first answer loads is loaded.
     before = memory_of(server)
     attackers = [Raw(server).send(LINE + b"X-Endless: " + b"a" * 1_000) for _ in range(20)]
     for attacker in attackers:
@@ -193,3 +200,61 @@ def test_a_request_that_was_on_its_way_when_the_server_stopped_is_answered(monke
         assert answer.startswith(b"HTTP/1.1 200 OK")
         assert answer.endswith(b"ok")
         assert b"connection: close" in answer
+
+
+# ---------------------------------------------------------------- requests that are made up
+
+
+def refusal_of(server: Running, request: bytes) -> str:
+    """What is wrong with the answers to a request; nothing, as a rule."""
+    connection = Raw(server).send(request)
+    with suppress(OSError):
+        connection.socket.shutdown(socket.SHUT_WR)
+    received = connection.rest()
+    if not received:
+        return ""  # It was not HTTP, or not to its end.
+    head, _, body = received.partition(b"\r\n\r\n")
+    while head.startswith(b"HTTP/1.1 100"):
+        head, _, body = body.partition(b"\r\n\r\n")
+    if not re.match(rb"HTTP/1.1 [1234]\d\d ", head):
+        return f"{head[:200]!r} {body[:300]!r}"
+    if b"injected" in head.lower() or b"evil.example" in head:
+        return f"the request is in the head: {head!r}"
+    # The list of graphs says where they are, to those who may list them.
+    if b"Traceback" in body or (str(server.log.parent).encode() in received and not request.startswith(b"GET /graphs")):
+        return f"it tells of the server: {body[:500]!r}"
+    if int(head.split()[1]) >= 400 and b"application/json" in head and request[:5] != b"HEAD ":
+        whole = body if b"chunked" not in head.lower() else None
+        if whole is not None and "problem" not in json.loads(whole):
+            return f"a refusal without its reason: {body[:300]!r}"
+    return ""
+
+
+def attack(server: Running, seed: int, count: int) -> None:
+    """Hostile requests from several threads, beside a client that reads and writes as it should."""
+    chance = random.Random(seed)
+    found = re.search(r"#token=(\S+)", server.log.read_text())
+    assert found is not None
+    requests = [hostile_request(chance, found[1].encode()) for _ in range(count)]
+    with ThreadPoolExecutor(8) as pool, server.client() as client:
+        client.headers["Authorization"] = f"Bearer {found[1]}"
+        refusals = pool.map(partial(refusal_of, server), requests)
+        for number in range(count // 20):
+            body = {"query": ADD, "params": {"name": f"good {seed}-{number}", "age": 1}}
+            assert client.post("mutate", json=body).status_code == 200
+            assert client.get("snapshot").status_code == 200
+        wrong = [
+            f"{request[:700]!r}\n  {refusal}" for request, refusal in zip(requests, refusals, strict=True) if refusal
+        ]
+        assert wrong == [], "\n".join(wrong)
+        assert "defect" not in server.log.read_text()
+        assert client.get("snapshot").status_code == 200
+
+
+def test_hostile_requests_are_answered_like_wrong_ones(server: Running) -> None:
+    attack(server, 1, 120)
+
+
+@pytest.mark.soak
+def test_a_thousand_hostile_requests_are_answered_like_wrong_ones(server: Running) -> None:
+    attack(server, int(os.environ.get("OMNIGRAPH_HOSTILE_SEED", "2")), 1_000)

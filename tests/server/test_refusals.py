@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 import omnigraph as og
 from omnigraph import errors
 from omnigraph.errors import OmnigraphError, TooManyRequests
-from omnigraph.server import refusals
+from omnigraph.server import problems
 from omnigraph.server.components import ERROR_CODES
 from omnigraph.server.problems import TABLE, error_json, row_of
 from omnigraph.server.service import Admission
@@ -175,11 +175,11 @@ EXAMPLES: list[tuple[OmnigraphError, int, str | None, str | set[str] | None]] = 
     (errors.Contention("m"), 409, "conflict", None),
     (errors.HistoryGap("m", commit_id="C"), 410, None, "change_feed_gap"),
     (errors.PreconditionFailed("main", "A", "B"), 412, None, "precondition_failure"),
-    (refusals.BlobChanged("m"), 412, "conflict", None),
+    (problems.BlobChanged("m"), 412, "conflict", None),
     (errors.LimitExceeded("m", resource="r", limit=1, actual=2), 413, "bad_request", "resource_limit"),
     (errors.QueryTimeout(60), 413, "bad_request", "resource_limit"),
     (errors.ResourceExhausted("m"), 413, "bad_request", "resource_limit"),
-    (refusals.RangeNotSatisfiable(9, 9, 3), 416, "bad_request", "blob_range"),
+    (problems.RangeNotSatisfiable(9, 9, 3), 416, "bad_request", "blob_range"),
     (errors.WriteKeyReused("C"), 422, "bad_request", None),
     (errors.TooManyRequests("m"), 429, "too_many_requests", None),
     (errors.OutcomeUnknown("m: secret-place", commit_id="C"), 503, None, "recovery_required"),

@@ -10,9 +10,8 @@ from starlette.testclient import TestClient
 from omnigraph.errors import MethodNotAllowed, RouteNotFound
 from omnigraph.policy import ACTIONS
 from omnigraph.server.handlers import all_handlers
-from omnigraph.server.route import PATH_PATTERNS
+from omnigraph.server.route import PATH_PATTERNS, Router
 from omnigraph.server.routes import ROUTES
-from omnigraph.server.routing import Router
 
 G = "/graphs/{graph_id}"
 CONTRACT = {

@@ -26,7 +26,7 @@ from omnigraph.history import (
 )
 from omnigraph.history.plan import LONG_AGO
 from omnigraph.maintenance.cleanup import Cleaner
-from omnigraph.maintenance.retained import RetentionPolicy
+from omnigraph.maintenance.reachable import RetentionPolicy
 from omnigraph.storage import Store
 from omnigraph.tables import TableFiles
 from omnigraph.testing import SimulatedCrash

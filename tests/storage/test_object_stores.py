@@ -14,14 +14,7 @@ from typing import Any
 import pytest
 from s3_server import Recorder, S3Server
 
-from omnigraph.errors import (
-    ObjectExists,
-    StorageDenied,
-    StorageError,
-    StoragePermanent,
-    StorageTransient,
-    UsageError,
-)
+from omnigraph.errors import ObjectExists, StorageDenied, StorageError, StoragePermanent, StorageTransient, UsageError
 from omnigraph.storage import Store, open_store, storage_options_for
 
 pytestmark = pytest.mark.s3

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     path = chromium_path()
     if path is None:
@@ -31,7 +31,7 @@ def browser() -> Iterator[Browser]:
         running.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Graphs that no test changes."""
     folder = tmp_path_factory.mktemp("studio")
@@ -44,13 +44,13 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def site(places: dict[str, Path]) -> Iterator[Site]:
     with site_of(Fixed(places, (tokens(ada=TOKEN),), queries="")) as running:
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def denied(places: dict[str, Path]) -> Iterator[Site]:
     """Here nobody may do anything with a graph."""
     source = Fixed({"demo": places["demo"]}, (tokens(ada=TOKEN),), gate=Allowing(frozenset()), queries="")
@@ -58,7 +58,7 @@ def denied(places: dict[str, Path]) -> Iterator[Site]:
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def read_only(places: dict[str, Path]) -> Iterator[Site]:
     source = Fixed({"demo": places["demo"]}, (tokens(ada=TOKEN),), gate=Allowing(frozenset({"read"})), queries="")
     with site_of(source) as running:

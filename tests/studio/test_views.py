@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pytest
-from studio_browser import AXE_RULES, COLOURS, Site, Watched, context_of
+from studio_browser import Site, Watched, context_of
 from studio_graphs import HOSTILE, SCHEMA
 
 import omnigraph as og
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Route
 
 QUERY = "query q() { match { $p: Person } return { $p.name as name } order { name } limit 5 }"
 VIEWS = {
@@ -35,19 +34,20 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize(("theme", "rules"), [("light", AXE_RULES), ("dark", COLOURS)])
-def test_each_view_shows_the_demo_graph(browser: Browser, site: Site, theme: str, rules: tuple[str, ...]) -> None:
-    """No error on the console, no failed request, nothing that axe objects to."""
-    with context_of(browser, color_scheme=theme) as context:
-        watched = Watched(context.new_page())
-        objections: list[str] = []
-        for name, (place, expected) in VIEWS.items():
-            watched.open(site, f"/demo/{place}")
-            watched.page.wait_for_selector(expected)
-            objections += [f"{name}: {found}" for found in watched.axe(rules)]
-        assert objections == []
-        assert watched.problems == []
-        assert watched.refusals == []
+def _look_at(watched: Watched, site: Site, graph: str, views: dict[str, tuple[str, str]]) -> None:
+    """Opens each view: no error on the console, no failed request, nothing that axe objects to in either theme, no view too wide."""
+    objections: list[str] = []
+    for name, (place, expected) in views.items():
+        watched.open(site, f"/{graph}/{place}")
+        watched.page.wait_for_selector(expected)
+        objections += [f"{name}: {found}" for found in watched.look()]
+    assert objections == []
+    assert watched.problems == []
+
+
+def test_each_view_shows_the_demo_graph(watched: Watched, site: Site) -> None:
+    _look_at(watched, site, "demo", VIEWS)
+    assert watched.refusals == []
 
 
 EMPTY = {
@@ -66,22 +66,50 @@ EMPTY = {
 
 
 def test_each_view_says_that_a_graph_is_empty(watched: Watched, site: Site) -> None:
-    objections: list[str] = []
-    for name, (place, expected) in EMPTY.items():
-        watched.open(site, f"/empty/{place}")
-        watched.page.wait_for_selector(expected)
-        objections += [f"{name}: {found}" for found in watched.axe()]
-    assert objections == []
-    assert watched.problems == []
+    _look_at(watched, site, "empty", EMPTY)
+    assert watched.refusals == []
+
+
+LARGE = {
+    "overview": ("overview", "text=12,000 >> nth=0"),
+    "schema": ("schema", ".box >> text=12,000"),
+    "browse": ("browse/Person", "[data-row='0'] >> text=person 000000"),
+    "explore": ("explore?node=Person:person+000000", "aside >> text=person 000000 >> nth=0"),
+    "query": ("query?q=query+q()+{+match+{+$p:+Person+}+return+{+$p.name+as+name+}+}", "text=12,000 rows"),
+    "history": ("history", "[role=row] >> nth=3"),
+    "diff list": ("diff/main/review", "[role=option] >> text=person 000000"),
+    "diff table": ("diff/main/review?tab=table", "td >> text=person 000000"),
+    "diff picture": ("diff/main/review?tab=picture", "text=10,000 changes, in groups"),
+    "diff json": ("diff/main/review?tab=json", "pre >> text=person 000000"),
+    "merge": ("merge/review/main", "button >> text=Merge 10,000 changes"),
+    "refs": ("refs", "td >> text=review"),
+    "health": ("health", "td >> text=12,000 >> nth=0"),
+}
+
+
+def test_each_view_shows_a_large_graph(watched: Watched, site: Site) -> None:
+    _look_at(watched, site, "large", LARGE)
     assert watched.refusals == []
 
 
 def test_who_may_see_nothing_is_told_so(watched: Watched, denied: Site) -> None:
-    for view in ("overview", "browse/Person", "query", "history", "merge", "refs", "health"):
-        watched.open(denied, f"/demo/{view}")
-        watched.page.wait_for_selector("text=You may not see this")
-    assert watched.axe() == []
-    assert watched.problems == []
+    views = (
+        "overview",
+        "schema",
+        "browse/Person",
+        "explore",
+        "query",
+        "history",
+        "diff/main/review",
+        "merge",
+        "loads",
+        "refs",
+        "health",
+    )
+    _look_at(watched, denied, "demo", {view: (view, "text=You may not see this") for view in views})
+    button = watched.page.get_by_role("link", name="Refs")
+    button.click()
+    watched.page.wait_for_selector("button[aria-disabled=true] >> text=New branch")
 
 
 def test_what_a_caller_may_not_do_is_disabled_with_the_reason(watched: Watched, read_only: Site) -> None:
@@ -161,7 +189,7 @@ def test_an_older_revision_is_marked_and_read(watched: Watched, site: Site) -> N
 
 def test_types_have_the_colours_that_pictures_give_them(watched: Watched, site: Site) -> None:
     from omnigraph.language.schema.compiler import compile_schema
-    from omnigraph.read.pictures.colours import type_colours
+    from omnigraph.pictures.picture import type_colours
 
     watched.open(site, "/demo/overview")
     watched.page.wait_for_selector("text=Last commits")
@@ -234,3 +262,36 @@ def test_the_slider_of_a_comparison_has_what_only_the_later_side_has(watched: Wa
         watched.open(site, "/demo/diff/main/review")
     page.wait_for_selector("[role=option]")
     assert page.locator("#steps").count() == 0
+
+
+def test_while_an_answer_is_awaited_the_page_says_so_and_other_views_work(watched: Watched, site: Site) -> None:
+    """A server that is slow with one request holds up only what waits for it."""
+    page = watched.page
+    held: list[Route] = []
+    page.route("**/storage?**", lambda route: held.append(route))
+    watched.open(site, "/demo/health")
+    page.wait_for_selector("main [role=status][aria-label=Loading]")
+    assert watched.axe() == []
+    page.get_by_role("link", name="Refs").click()
+    page.wait_for_selector("td >> text=import/hr")
+    with page.expect_request("**/storage?**"):
+        page.get_by_role("link", name="Health").click()
+    page.wait_for_selector("main [role=status][aria-label=Loading]")
+    held[-1].continue_()
+    page.wait_for_selector("text=Space by type")
+    assert watched.problems == []
+
+
+def test_a_lost_connection_is_said_and_reads_are_sent_again(watched: Watched, site: Site) -> None:
+    page = watched.page
+    watched.open(site, "/demo/health")
+    page.wait_for_selector("text=Space by type")
+    page.get_by_role("link", name="Merge").click()
+    page.wait_for_selector("text=two joiners and a leaver")
+    page.context.set_offline(True)
+    page.get_by_role("link", name="Health").click()
+    page.wait_for_selector(".band >> text=The connection is lost")
+    assert watched.axe() == []
+    page.context.set_offline(False)
+    page.wait_for_selector("text=Space by type")
+    page.wait_for_selector(".band >> text=The connection is lost", state="detached")

@@ -254,3 +254,10 @@ def test_a_property_may_have_the_name_of_an_argument() -> None:
         thing = transaction.insert("Thing", type_name=1, values=2)
         transaction.update("Thing", thing, type_name=3)
     assert graph.entity("Thing", thing) == {"id": thing, "type_name": 3, "values": 2}
+
+
+@pytest.mark.parametrize("address", ["http://localhost:8080", "https://example.org/graphs/people"])
+def test_opening_the_address_of_a_server_names_connect(address: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        og.open(address)
+    assert f'og.connect("{address}"' in str(refused.value)

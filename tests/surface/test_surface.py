@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 
 import omnigraph as og
-from omnigraph.graph import boundary
+from omnigraph.graph import access
 
 CLASSES = [value for name in og.__all__ if inspect.isclass(value := getattr(og, name))]
 FOREIGN = {
@@ -149,7 +149,7 @@ def test_every_method_checks_its_arguments_and_names_damage() -> None:
     for kind in (og.Graph, og.GraphBranches, og.GraphTags, og.GraphRecovery, og.Transaction):
         for name, value in members(kind):
             if inspect.isfunction(value):
-                assert value.__code__.co_filename == boundary.__file__, f"{kind.__name__}.{name}"
+                assert value.__code__.co_filename == access.__file__, f"{kind.__name__}.{name}"
 
 
 def test_a_state_is_named_in_one_way() -> None:

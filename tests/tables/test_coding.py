@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from omnigraph.runtime import ByteCache
+from omnigraph._internal.runtime import ByteCache
 from omnigraph.storage import open_store
-from omnigraph.tables.adjacency.coding import Coding
-from omnigraph.tables.adjacency.segment import Header, SegmentLostError, open_segment, write_segment
+from omnigraph.tables.adjacency.segment import Coding, Header, SegmentLostError, open_segment, write_segment
 
 LARGEST = [1, 2**16 - 1, 2**16, 2**20 - 1, 2**20, 2**24 - 1, 2**24, 2**31 - 1]
 BITS = [16, 16, 20, 20, 24, 24, 32, 32]

@@ -8,8 +8,8 @@ import pytest
 from tables.small_tables import SmallTables, numbers_of, rows
 
 from omnigraph.tables import Fragment, IndexSpec
-from omnigraph.tables.folding import FOLD_WIDTH, MAX_FOLD_BYTES, MAX_FOLD_ROWS, fragments_to_fold, level_of
 from omnigraph.tables.indexes import coverage
+from omnigraph.tables.staging import FOLD_WIDTH, MAX_FOLD_BYTES, MAX_FOLD_ROWS, fragments_to_fold, level_of
 
 
 @pytest.fixture

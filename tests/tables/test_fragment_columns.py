@@ -13,11 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables.test_key_cache import SCHEMA, check, rows
 
-from omnigraph.runtime import ByteCache
+from omnigraph._internal.runtime import ByteCache
 from omnigraph.tables import IndexSpec, Table, Tables, fragment_columns, lookups
-from omnigraph.tables.fragment_columns import MIN_LOOKUPS, FragmentColumns
-from omnigraph.tables.key_cache import KeyCache
-from omnigraph.tables.sorted_keys import SortedKeys
+from omnigraph.tables.fragment_columns import MIN_LOOKUPS, FragmentColumns, KeyCache, SortedKeys
 
 TEXTS = st.text(alphabet="ab\0é\U0001f600", max_size=12)
 

@@ -7,10 +7,10 @@ import random
 import pyarrow as pa
 import pytest
 
-from omnigraph.runtime import ByteCache
+from omnigraph._internal.runtime import ByteCache
 from omnigraph.tables import IndexSpec, Table, Tables
-from omnigraph.tables.fragment import ROW_ADDRESS
-from omnigraph.tables.key_cache import FragmentKeys, KeyCache
+from omnigraph.tables.addresses import ROW_ADDRESS
+from omnigraph.tables.fragment_columns import FragmentKeys, KeyCache
 
 SCHEMA = pa.schema(
     [pa.field(name, pa.utf8(), nullable=False) for name in ("id", "src", "dst")] + [pa.field("n", pa.int32())]

@@ -7,7 +7,7 @@ import pytest
 from s3_server import S3Server
 
 from omnigraph.tables import Table, Tables, in_list, lookups
-from omnigraph.tables.fragment import ROW_ADDRESS
+from omnigraph.tables.addresses import ROW_ADDRESS
 
 SCHEMA = pa.schema([pa.field("id", pa.utf8(), False), pa.field("src", pa.utf8(), False), ("n", pa.int64())])
 ROWS = 400

@@ -8,8 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.tables.fragment import OFFSET_BITS
-from omnigraph.tables.row_set import RowSet
+from omnigraph.tables.addresses import OFFSET_BITS, RowSet
 
 addresses = st.sets(
     st.builds(

@@ -9,7 +9,7 @@ import pytest
 from maintenance.aging import age
 
 import omnigraph as og
-from omnigraph.pipeline.load import assembly
+from omnigraph.load import assembly
 from omnigraph.tables import Table, lookups
 from omnigraph.tables.adjacency import zones
 

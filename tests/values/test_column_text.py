@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.values.column_text import text_column
+from omnigraph.values.json_text import text_column
 from omnigraph.values.json_values import json_value
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.language.schema.compiler import compile_schema
-from omnigraph.records.fresh_ids import FreshIds
+from omnigraph.records.ids import FreshIds
 from omnigraph.records.tabular import TabularReader
 
 SCALARS = ("String", "Blob", "Bool", "I32", "I64", "U32", "U64", "F32", "F64", "Date", "DateTime")

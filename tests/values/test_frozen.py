@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError, field, replace
 
 import pytest
 
-from omnigraph.frozen import Frozen
+from omnigraph._internal.frozen import Frozen
 
 
 class Point(Frozen):

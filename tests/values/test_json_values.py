@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from omnigraph.values.arrow import arrow_type
 from omnigraph.values.json_values import Unfit, json_value, typed_value
-from omnigraph.values.types import INTEGER_RANGES, PropertyType, Scalar
+from omnigraph.values.types import INTEGER_RANGES, PROPERTY_SCALARS, PropertyType, Scalar
 
 TWO_HOURS_EAST = dt.timezone(dt.timedelta(hours=2))
 
@@ -118,7 +118,7 @@ def test_a_value_that_does_not_fit(scalar: Scalar, given: object, says: str) -> 
 
 
 def test_null_stays_null_in_every_type() -> None:
-    for scalar in Scalar:
+    for scalar in PROPERTY_SCALARS:
         assert typed_value(None, PropertyType(scalar)) is None
 
 
@@ -182,8 +182,8 @@ STRANGE = [
     pd.Timestamp("2024-01-01", tz="Europe/Paris"), type,
 ]  # fmt: skip
 TYPES = [
-    *(PropertyType(scalar) for scalar in Scalar if scalar is not Scalar.VECTOR),
-    *(PropertyType(scalar, is_list=True) for scalar in Scalar if scalar not in (Scalar.VECTOR, Scalar.BLOB)),
+    *(PropertyType(scalar) for scalar in PROPERTY_SCALARS if scalar is not Scalar.VECTOR),
+    *(PropertyType(scalar, is_list=True) for scalar in PROPERTY_SCALARS if scalar not in (Scalar.VECTOR, Scalar.BLOB)),
     PropertyType(Scalar.VECTOR, dimension=2),
 ]
 

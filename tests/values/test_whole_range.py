@@ -401,7 +401,7 @@ def test_as_defaults(tmp_path: Path) -> None:
 @pytest.mark.spark
 def test_through_spark(spark: Any, tmp_path: Path) -> None:
     """In as Spark's data frames, asked by Spark's SQL, out by Spark's tasks and as its data frames."""
-    from omnigraph.pipeline.spark.types import for_spark
+    from omnigraph.spark.types import for_spark
 
     graph = og.init(tmp_path / "g", schema=SCHEMA, durability="process")
     rows = rows_of("spark")

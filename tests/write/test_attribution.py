@@ -11,7 +11,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import UsageError
-from omnigraph.history.attribution import MAX_ACTOR_LENGTH, MAX_MESSAGE_BYTES, check_attribution
+from omnigraph.history.plan import MAX_ACTOR_LENGTH, MAX_MESSAGE_BYTES, check_attribution
 
 SCHEMA = "node Person { name: String @key }"
 
@@ -40,6 +40,7 @@ def ways_in(graph: og.Graph, folder: Path) -> dict[str, Callable[..., object]]:
         "reset": lambda **given: graph.reset("work", "main", **given),
         "embed": graph.embed,
         "import_data": lambda **given: og.import_data(data, folder / "other", engine="local", **given),
+        "resume": lambda **given: graph.recovery.resume("0" * 26, **given),
         "push": lambda **given: graph.push(folder / "copy", to="theirs", **given),
     }
 
@@ -75,7 +76,7 @@ def test_what_a_commit_cannot_hold_is_refused_at_every_door(given: dict[str, Any
     doors = ways_in(graph, tmp_path)
     assert {name.split()[0] for name in doors} == set(takers(graph))
     for name, door in doors.items():
-        if "message" in given and name in ("init", "ensure_indexes", "optimize", "repair", "push"):
+        if "message" in given and name in ("init", "ensure_indexes", "optimize", "repair", "resume", "push"):
             continue
         with pytest.raises(UsageError):
             door(**given)

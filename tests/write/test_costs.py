@@ -18,7 +18,8 @@ from s3_server import S3Server
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.pipeline.choices import LoadMode
+from omnigraph.metering import Meter, StoreCost
+from omnigraph.tasks.engines import LoadMode
 
 pytestmark = pytest.mark.s3
 
@@ -150,6 +151,41 @@ def test_who_comes_too_late_reads_who_was_first_and_creates_again(costs: Costs) 
     costs.edge(3)
     assert costs.of(lambda: edge(4)) == (3, 3)
     assert costs.of(lambda: edge(5)) == ONE
+
+
+def test_the_library_counts_what_the_server_sees(costs: Costs, tmp_path: Path) -> None:
+    """What operators are told. Requests of the table engine are in no known order, so hops are compared where there are none."""
+
+    def measured(work: Callable[[], object]) -> tuple[StoreCost, tuple[int, int]]:
+        meter = Meter()
+        seen = costs.of(lambda: meter.run(work))
+        return meter.cost(), seen
+
+    inserted, seen = measured(lambda: costs.edge(2))
+    assert (inserted.requests, inserted.hops, inserted.table_requests) == (*seen, 0) == (1, 1, 0)
+    assert (inserted.bytes_read, inserted.bytes_written > 100, inserted.lost_races) == (0, True, 0)
+    for number in range(8):
+        costs.graph.branches.create(f"b{number}")
+    listed, seen = measured(costs.graph.branches.list)
+    assert (listed.requests, listed.hops <= 3) == (seen[0], True), "heads are read at the same time, by other threads"
+    costs.graph.optimize()
+    cold = og.open(costs.uri, storage_options=costs.server.options)
+    queried, seen = measured(lambda: cold.query("query q() { match { $p: Person } return { $p.name as n } }"))
+    assert queried.requests + queried.table_requests == seen[0]
+    assert queried.table_requests > 0
+
+
+def test_a_lost_race_is_counted(costs: Costs) -> None:
+    other = og.open(costs.uri, storage_options=costs.server.options)
+    with other.transaction() as first:
+        first.insert("Person", name="early")  # A handle that has read the table already.
+    tx = other.begin()
+    tx.insert("Person", name="late")
+    costs.edge(2)
+    meter = Meter()
+    meter.run(tx.commit)
+    cost = meter.cost()
+    assert (cost.lost_races, cost.requests) == (1, 3), "create, read who was first, create"
 
 
 def test_a_branch_costs_what_main_costs(costs: Costs) -> None:

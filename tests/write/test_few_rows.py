@@ -12,7 +12,7 @@ from omnigraph.errors import KeyConflict
 from omnigraph.rules import Check
 from omnigraph.write import WriteTransaction
 from omnigraph.write.constraints import MAX_FEW_ROWS, DeltaRows, check_plan
-from omnigraph.write.delta import Delta
+from omnigraph.write.inlining import Delta
 
 SCHEMA = """
 node Person { name: String @key  nick: String? @unique  tier: enum(gold, tin)?  age: I32? @range(age, 0..150) }
@@ -95,7 +95,7 @@ def test_an_insert_that_keeps_the_rules_is_not_made_into_arrow(
     def refuse(*_: object) -> None:
         raise AssertionError("rows were made into Arrow")
 
-    monkeypatch.setattr("omnigraph.write.delta.NewRows.table", property(refuse))
+    monkeypatch.setattr("omnigraph.write.inlining.NewRows.table", property(refuse))
     with graph.transaction() as tx:
         tx.insert("Note", text="b")
         tx.insert("About", from_="stored", to="p3")

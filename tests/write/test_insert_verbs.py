@@ -88,3 +88,19 @@ def test_writers_that_share_an_entry_count_their_own_replacements(graph: og.Grap
     for thread in threads:
         thread.join()
     assert found == {name: (0, 1) if name in ("Ada", "Bo") else (1, 0) for name in names}
+
+
+def test_an_edge_names_its_ends_by_whole_numbers_if_these_are_the_key() -> None:
+    large = 2**53 + 1
+    g = og.init("memory://", schema="node P { n: I64 @key }\nedge Knows: P -> P")
+    g.mutate("query q($n: I64) { insert P { n: 1 }  insert P { n: $n } }", {"n": large})
+    g.mutate("query q($a: I64, $b: I64) { insert Knows { from: $a, to: $b } }", {"a": 1, "b": large})
+    g.mutate(f"query q() {{ insert Knows {{ from: {large}, to: 1 }} }}")
+    g.mutate('query q($a: String) { insert Knows { from: $a, to: "1" } }', {"a": "1"})
+    g.mutate("query q($a: I64) { insert Knows { from: $a, to: $p.n } match { $p: P  $p.n > 1 } }", {"a": large})
+    found = g.query("query q() { match { $p $k:knows $q } return { $p.n as a, $q.n as b } order { a, b } }")
+    assert [tuple(row.values()) for row in found] == [(1, 1), (1, large), (large, 1), (large, large)]
+    with pytest.raises(og.errors.EndpointMissing):
+        g.mutate("query q($a: I64) { insert Knows { from: $a, to: 5 } }", {"a": 1})
+    with pytest.raises(og.errors.QueryError, match=r"1\.5 is not a value of String"):
+        g.mutate("query q() { insert Knows { from: 1.5, to: 1 } }")

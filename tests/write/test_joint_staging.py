@@ -17,7 +17,7 @@ from omnigraph.history import PublishPlan, Snapshot
 from omnigraph.storage import LocalStore
 from omnigraph.testing.failpoints import Failpoint, arm
 from omnigraph.write import WriteTransaction
-from omnigraph.write.joint import JointStage, footprint
+from omnigraph.write.group import JointStage, footprint
 from omnigraph.write.proposal import Proposal, propose
 
 SCHEMA = """

@@ -226,10 +226,10 @@ def test_a_load_that_makes_its_branch_makes_it_once(graph: og.Graph, tmp_path: P
 def test_large_files_are_compared_by_pieces_of_them(
     monkeypatch: pytest.MonkeyPatch, graph: og.Graph, tmp_path: Path
 ) -> None:
-    from omnigraph.pipeline.load import content
+    from omnigraph.load import rejects
 
-    monkeypatch.setattr(content, "MAX_BYTES", 600)
-    monkeypatch.setattr(content, "PIECE_BYTES", 100)
+    monkeypatch.setattr(rejects, "MAX_BYTES", 600)
+    monkeypatch.setattr(rejects, "PIECE_BYTES", 100)
     names = [f"person-{number:04}" for number in range(400)]
     graph.load(records(tmp_path, *names), mode="append", once="k", engine="local")
     assert graph.load(records(tmp_path, *names), mode="append", once="k", engine="local").repeated

@@ -15,8 +15,8 @@ from write.racing import HELD, WRITES, Writing
 import omnigraph as og
 from omnigraph.errors import OmnigraphError
 from omnigraph.language.schema.compiler import compile_schema
+from omnigraph.snapshot import Repository
 from omnigraph.testing.failpoints import Failpoint, FilePark, Park, arm, disarm_all
-from omnigraph.views import Repository
 from omnigraph.write.inlining import ENVIRONMENT
 
 CATALOG = compile_schema(SCHEMA)

@@ -15,9 +15,9 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import ExpectedVersionMismatch, OmnigraphError
-from omnigraph.pipeline.load.job import LoadJob
+from omnigraph.load.job import LoadJob
 from omnigraph.testing.failpoints import Failpoint, FailpointReached, Park, arm, disarm_all, raising
-from omnigraph.write.joint import JointStage
+from omnigraph.write.group import JointStage
 from omnigraph.write.proposal import propose
 from omnigraph.write.publishing import Submission, publish_group
 from omnigraph.write.transaction import WriteTransaction

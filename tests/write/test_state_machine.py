@@ -16,11 +16,11 @@ from write.model import SCHEMA, TABLES, Branch, ModelTransaction, Refused
 
 import omnigraph as og
 from omnigraph.errors import OmnigraphError
-from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import MutationPlan
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.read import matched_rows
-from omnigraph.views import Repository
+from omnigraph.snapshot import Repository
 from omnigraph.write import WriteTransaction, run_mutation
 
 CATALOG = compile_schema(SCHEMA)

@@ -95,9 +95,9 @@ class Queue:
         if self.now >= self.freed_at:
             fcntl.flock(self.other, fcntl.LOCK_UN)
 
-    def has_turn(self) -> bool:
-        with self.publisher.turn("main") as has_turn:
-            return has_turn
+    def acquired(self) -> bool:
+        with self.publisher.turn("main") as acquired:
+            return acquired
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def queue(graph: og.Graph) -> Callable[[float], Queue]:
 def test_pauses_grow_until_one_has_waited_for_long(queue: Callable[[float], Queue]) -> None:
     waiting = queue(0.3)
     waiting.publisher.crowded("main")
-    assert waiting.has_turn()
+    assert waiting.acquired()
     first = [2, 4, 8, 16, *[32] * 7]
     assert waiting.pauses[: len(first)] == first
     assert {*waiting.pauses[len(first) :]} == {2}
@@ -117,19 +117,19 @@ def test_pauses_grow_until_one_has_waited_for_long(queue: Callable[[float], Queu
 def test_who_waited_for_a_turn_and_got_it_asks_again(queue: Callable[[float], Queue]) -> None:
     waiting = queue(0.9)
     waiting.publisher.crowded("main")
-    assert waiting.has_turn()
+    assert waiting.acquired()
     waiting.now = 1.5
-    assert waiting.has_turn(), "for a second from then on"
+    assert waiting.acquired(), "for a second from then on"
     waiting.now = 3.0
-    assert not waiting.has_turn(), "nobody else was there"
+    assert not waiting.acquired(), "nobody else was there"
 
 
 def test_who_waited_in_vain_does_not_wait_again(queue: Callable[[float], Queue]) -> None:
     waiting = queue(99.0)
     waiting.publisher.crowded("main")
-    assert not waiting.has_turn()
+    assert not waiting.acquired()
     pauses = len(waiting.pauses)
-    assert not waiting.has_turn()
+    assert not waiting.acquired()
     assert len(waiting.pauses) == pauses
 
 

@@ -24,7 +24,7 @@ from omnigraph.errors import (
     ValueViolation,
 )
 from omnigraph.language.schema.compiler import compile_schema
-from omnigraph.views import Repository
+from omnigraph.snapshot import Repository
 
 CATALOG = compile_schema(SCHEMA)
 Action = Callable[[og.Transaction], object]
@@ -470,23 +470,23 @@ BROKEN = [
     ),
     # endpoints
     refused(
-        "insert: source", knows("Zoe", "Ada", id="k3"), EndpointMissing, "src 'Zoe' not found in Person",
+        "insert: source", knows("Zoe", "Ada", id="k3"), EndpointMissing, "from 'Zoe' not found in Person",
         type_name="Knows", property="src", entity_id="k3", value="Zoe",
     ),
-    refused("insert: target", knows("Bob", "Zoe"), EndpointMissing, "dst 'Zoe' not found in Person"),
+    refused("insert: target", knows("Bob", "Zoe"), EndpointMissing, "to 'Zoe' not found in Person"),
     refused(
         "insert: target of another type", leads("Max", "Ada"), EndpointMissing,
-        "dst 'Ada' not found in Team",
+        "to 'Ada' not found in Team",
     ),
     refused(
         "upsert: target", lambda tx: tx.upsert("Knows", id="k1", from_="Ada", to="Zoe"), EndpointMissing,
-        "dst 'Zoe' not found in Person",
+        "to 'Zoe' not found in Person",
     ),
-    refused("mixed: to one that went", several(delete("Person", "Cy"), knows("Bob", "Cy")), EndpointMissing, "dst 'Cy' not found in Person"),
+    refused("mixed: to one that went", several(delete("Person", "Cy"), knows("Bob", "Cy")), EndpointMissing, "to 'Cy' not found in Person"),
     refused(
         "mixed: to one that came and went",
         several(person(name="Dee"), delete("Person", "Dee"), knows("Bob", "Dee")), EndpointMissing,
-        "dst 'Dee' not found in Person",
+        "to 'Dee' not found in Person",
     ),
     # cardinality
     refused(

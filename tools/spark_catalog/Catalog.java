@@ -1,18 +1,23 @@
 package omnigraph.spark;
 
 import java.time.Instant;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
@@ -21,7 +26,9 @@ import org.apache.spark.unsafe.Platform;
  * The graphs below a root as a catalog of Spark: `og.people.Person` is a type of a graph, `og.people.review.Person` that type on a
  * branch. Everything is asked of the Python data source, which answers a question for names with a schema that has them as columns.
  */
-public class Catalog implements TableCatalog, SupportsNamespaces {
+public class Catalog implements TableCatalog, SupportsNamespaces, ProcedureCatalog {
+  static final String SOURCE = "omnigraph";
+  private static final String WAP_BRANCH = "spark.wap.branch";
   private String name;
   private Map options;
 
@@ -81,21 +88,71 @@ public class Catalog implements TableCatalog, SupportsNamespaces {
     return load(table, "as_of", Instant.ofEpochSecond(seconds, Math.floorMod(microseconds, 1000000L) * 1000L).toString());
   }
 
+  /** A type at one commit: every scan of the table reads that one. Or a table about the graph, which is read as it is. */
   private Table load(Identifier table, String option, String value) throws NoSuchTableException {
-    Map chosen = address(table.namespace());
-    chosen.put("type", table.name());
-    if (option != null) chosen.put(option, value);
-    PythonDataSourceV2 source = source();
-    StructType schema;
+    Map read = address(table.namespace());
+    String branch = SQLConf.get().getConfString(WAP_BRANCH, "");
+    boolean isAside = !branch.isEmpty() && option == null && table.namespace().length == 1;
+    Map write = new HashMap(read);
+    if (isAside) {
+      read.put("wap", branch);
+      write.put("branch", branch);
+      write.put("from", "main");
+    }
+    if (option != null) read.put(option, value);
+    Map asked = new HashMap(read);
+    asked.put("catalog", "table");
+    asked.put("type", table.name());
+    StructType answer;
     try {
-      schema = source.inferSchema(new CaseInsensitiveStringMap(chosen));
+      answer = source().inferSchema(new CaseInsensitiveStringMap(asked));
     } catch (Exception refused) {
       // A revision that is missing is not a missing table.
       boolean isMissing = option == null ? says(refused, "NotFound:") : says(refused, "GraphNotFound:");
       if (isMissing || says(refused, "the schema has no type")) throw new NoSuchTableException(table);
       throw unchanged(refused);
     }
-    return new GraphTable(source.getTable(schema, new Transform[0], chosen), name + "." + table.toString(), chosen);
+    // Behind the columns, in the name of a column: what kind of table it is, its commit, and how many rows it has.
+    int last = answer.length() - 1;
+    String[] told = answer.fields()[last].name().split(" ");
+    StructType schema = new StructType((StructField[]) Arrays.copyOf(answer.fields(), last));
+    boolean isType = told[0].equals("type");
+    read.remove("wap");
+    read.remove("as_of");
+    if (isType) read.remove("branch");
+    read.put("revision", told[1]);
+    read.put(isType ? "type" : "about", table.name());
+    write.put("type", table.name());
+    Table python = source().getTable(schema, new Transform[0], read);
+    return new GraphTable(python, name + "." + table.toString(), read, isType ? write : null, Long.parseLong(told[2]));
+  }
+
+  public Identifier[] listProcedures(String[] namespace) {
+    String[] names = isSystem(namespace) ? GraphProcedure.NAMES : new String[0];
+    Identifier[] procedures = new Identifier[names.length];
+    for (int i = 0; i < names.length; i++) procedures[i] = Identifier.of(namespace, names[i]);
+    return procedures;
+  }
+
+  public UnboundProcedure loadProcedure(Identifier procedure) {
+    if (!isSystem(procedure.namespace()) || !Arrays.asList(GraphProcedure.NAMES).contains(procedure.name()))
+      throw new IllegalArgumentException(
+          "there is no procedure '" + procedure + "'; the procedures are system." + String.join(", system.", GraphProcedure.NAMES));
+    return new GraphProcedure(this, procedure.name());
+  }
+
+  /** What a procedure answers: the names of the columns. */
+  String[] call(String procedure, String graph, String what, String where) {
+    Map chosen = address(new String[] {graph});
+    chosen.put("catalog", "call");
+    chosen.put("procedure", procedure);
+    chosen.put("what", what);
+    if (where != null) chosen.put("where", where);
+    return source().inferSchema(new CaseInsensitiveStringMap(chosen)).fieldNames();
+  }
+
+  private static boolean isSystem(String[] namespace) {
+    return namespace.length == 1 && namespace[0].equals("system");
   }
 
   /** The options that name a graph and, if the namespace has one, a branch. */
@@ -144,9 +201,9 @@ public class Catalog implements TableCatalog, SupportsNamespaces {
     return new IllegalStateException(refused);
   }
 
-  private static PythonDataSourceV2 source() {
+  static PythonDataSourceV2 source() {
     PythonDataSourceV2 source = new PythonDataSourceV2();
-    source.setShortName("omnigraph");
+    source.setShortName(SOURCE);
     return source;
   }
 

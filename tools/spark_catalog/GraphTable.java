@@ -1,27 +1,43 @@
 package omnigraph.spark;
 
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
+import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** A table of the Python data source that hands it the options of the catalog with those of each statement. */
-public class GraphTable implements Table, SupportsRead, SupportsWrite {
+/**
+ * A type of a graph at one commit, or one of the tables about a graph (history, changes, branches), which are only read. The Python
+ * data source does the work; it is handed the options of the catalog with those of each statement.
+ */
+public class GraphTable
+    implements Table, SupportsRead, SupportsWrite, SupportsMetadataColumns, SupportsRowLevelOperations {
   private Table table;
   private String name;
-  private Map options;
+  private Map read;
+  private Map write;
+  private long rows;
 
-  public GraphTable(Table table, String name, Map options) {
+  /** `write` are the options of writes, null of a table that is only read; `rows` is how many it has, or -1. */
+  public GraphTable(Table table, String name, Map read, Map write, long rows) {
     this.table = table;
     this.name = name;
-    this.options = options;
+    this.read = read;
+    this.write = write;
+    this.rows = rows;
   }
 
   public String name() {
@@ -33,20 +49,33 @@ public class GraphTable implements Table, SupportsRead, SupportsWrite {
   }
 
   public Set capabilities() {
-    return table.capabilities();
+    return write == null ? Collections.singleton(TableCapability.BATCH_READ) : table.capabilities();
+  }
+
+  /** The id of a row that a statement changes or removes: unlike the column `id`, which an INSERT may leave out, it is never null. */
+  public MetadataColumn[] metadataColumns() {
+    return write == null ? new MetadataColumn[0] : new MetadataColumn[] {new RowId()};
   }
 
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap own) {
-    return ((SupportsRead) table).newScanBuilder(with(own));
+    return new GraphScanBuilder(name, schema(), with(read, own), rows);
   }
 
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return ((SupportsWrite) table).newWriteBuilder(new GraphWriteInfo(info, with(info.options())));
+    CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(with(write, info.options()));
+    return ((SupportsWrite) table).newWriteBuilder(new GraphWriteInfo(info, options, info.schema()));
   }
 
-  private CaseInsensitiveStringMap with(CaseInsensitiveStringMap own) {
+  public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
+    if (write == null) throw new UnsupportedOperationException(name + " is only read");
+    Map changed = with(write, info.options());
+    changed.put("if_commit", read.get("revision"));
+    return new RowOperation(info.command(), this, changed);
+  }
+
+  private static Map with(Map options, CaseInsensitiveStringMap own) {
     Map all = new HashMap(options);
     all.putAll(own.asCaseSensitiveMap());
-    return new CaseInsensitiveStringMap(all);
+    return all;
   }
 }

@@ -5,14 +5,16 @@ import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** What Spark says of a write, with other options. */
+/** What Spark says of a write, with other options and columns. */
 public class GraphWriteInfo implements LogicalWriteInfo {
   private LogicalWriteInfo info;
   private CaseInsensitiveStringMap options;
+  private StructType schema;
 
-  public GraphWriteInfo(LogicalWriteInfo info, CaseInsensitiveStringMap options) {
+  public GraphWriteInfo(LogicalWriteInfo info, CaseInsensitiveStringMap options, StructType schema) {
     this.info = info;
     this.options = options;
+    this.schema = schema;
   }
 
   public CaseInsensitiveStringMap options() {
@@ -24,7 +26,7 @@ public class GraphWriteInfo implements LogicalWriteInfo {
   }
 
   public StructType schema() {
-    return info.schema();
+    return schema;
   }
 
   public Optional rowIdSchema() {

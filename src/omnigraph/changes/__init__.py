@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from omnigraph.lazy_names import names_of
+from omnigraph._internal.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
     from omnigraph.changes.baseline import Baseline, baseline_blocks, write_baseline
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from omnigraph.changes.entity_changes import ChangeFilter, EntityChange, TypeChanges
     from omnigraph.changes.feed import CommitChanges, CommitPage, FeedPage, commit_changes, poll
 
-_HOMES = {
+_EXPORTS = {
     "omnigraph.changes.baseline": ("Baseline", "baseline_blocks", "write_baseline"),
     "omnigraph.changes.diff": ("change_counts",),
     "omnigraph.changes.entity_changes": ("ChangeFilter", "EntityChange", "TypeChanges"),
@@ -32,4 +32,4 @@ __all__ = [
     "write_baseline",
 ]
 
-__getattr__ = names_of(__name__, _HOMES)
+__getattr__ = lazy_attributes(__name__, _EXPORTS)

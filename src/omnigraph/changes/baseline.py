@@ -15,8 +15,8 @@ from omnigraph.changes.stored_rows import chunk_rows
 from omnigraph.history import MAIN
 from omnigraph.language.catalog import EntityType
 from omnigraph.records.encoding import json_blocks
+from omnigraph.snapshot import Repository, View
 from omnigraph.storage.outputs import Target, outputs
-from omnigraph.views import Repository, View
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -19,9 +19,9 @@ from omnigraph.changes.table_diff import DELETE, INSERT, SAME, UPDATE, changes_i
 from omnigraph.history import TableState
 from omnigraph.language.catalog import EntityType
 from omnigraph.language.projection import TypePair, kind_of, type_pairs, wider_entity
-from omnigraph.values.entities import entity_values
-from omnigraph.views import View
-from omnigraph.workers import IN_PROCESS, ExchangingWorkers
+from omnigraph.snapshot import View
+from omnigraph.tasks.runner import IN_PROCESS, ExchangingWorkers
+from omnigraph.values.arrow import entity_values
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from omnigraph.errors import UsageError
 from omnigraph.language.catalog import Catalog, EntityType
 from omnigraph.language.projection import EntityKind, kind_of
-from omnigraph.values.entities import Entity
+from omnigraph.values.arrow import Entity
 
 ChangeOp = Literal["insert", "update", "delete"]
 

@@ -6,19 +6,119 @@ the same blocks again, and recognises them by their commit ids.
 
 from __future__ import annotations
 
+import base64
+import binascii
+import dataclasses
+import datetime as dt
+import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from omnigraph.changes.diff import ChangePosition, diff
-from omnigraph.changes.entity_changes import EVERYTHING, ChangeFilter, EntityChange
-from omnigraph.changes.tokens import ChangeToken, decode_token, position_of
+from omnigraph.changes.diff import ChangePosition, count_changes, diff, id_digest
+from omnigraph.changes.entity_changes import EVERYTHING, KINDS, ChangeFilter, EntityChange
 from omnigraph.errors import CommitNotFound, CursorRejected, HistoryGap, ParentlessCommit, UsageError
 from omnigraph.history import MAIN, Commit, Entry
+from omnigraph.history.values import time_of, to_microseconds
 from omnigraph.language.schema.migration import compare_catalogs
 from omnigraph.language.schema.migration_steps import MigrationStep
+from omnigraph.snapshot import Repository, View
 from omnigraph.values.json_values import json_value
-from omnigraph.views import Repository, View
+
+# Cursors and page tokens: all state of a reader of changes, which only the reader keeps.
+#
+# A token is base64url(JSON ‖ SHA-256 of the JSON). It is bound to the graph, to one incarnation of a branch and to the filter, and is
+# refused elsewhere. The digest detects accidental damage; it is not a signature.
+
+TokenKind = Literal["commit-page", "feed-cursor", "feed-page"]
+
+MAX_TOKEN_BYTES = 4_096
+ID_BYTES_EXACT = 256
+ID_PREFIX_BYTES = 64
+SCOPE_DIGITS = 32
+SCOPE = ("graph", "branch", "incarnation of the branch", "filter")
+_DIGEST_BYTES = 32
+
+
+@dataclass(frozen=True)
+class ChangeToken:
+    """`scope` is what the token is bound to; `seq` and `commit` name the last commit that was delivered completely.
+
+    A page token also has the seq of the last commit of its poll (`cut`) and the `position` inside the commit after `seq`.
+    """
+
+    kind: TokenKind
+    scope: tuple[str, ...]
+    seq: int
+    commit: str
+    cut: int | None = None
+    position: ChangePosition | None = None
+
+    def encode(self) -> str:
+        bound = [_bound(member) for member in self.scope]
+        value: dict[str, Any] = {"k": self.kind, "s": bound, "n": self.seq, "c": self.commit}
+        if self.cut is not None:
+            value["e"] = self.cut
+        if self.position is not None:
+            value["p"] = dataclasses.astuple(self.position)
+        data = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+        text = _text(data + hashlib.sha256(data).digest())
+        assert len(text) <= MAX_TOKEN_BYTES, "every member of a token is bounded"
+        return text
+
+
+def decode_token(text: str, kind: TokenKind, scope: tuple[str, ...]) -> ChangeToken:
+    """The token if it is intact, of this kind and bound to this scope. Raises CursorRejected otherwise."""
+    value = _value(text)
+    try:
+        if value["k"] != kind:
+            raise CursorRejected(f"it is a {value['k']}, not a {kind}")
+        for name, digest, member in zip(SCOPE, value["s"], scope, strict=True):
+            if digest != _bound(member):
+                raise CursorRejected(f"it belongs to another {name}")
+        position = None if value.get("p") is None else ChangePosition(*value["p"])
+        if position is not None and position.kind not in KINDS:
+            raise CursorRejected("it names no position")
+        return ChangeToken(kind, scope, int(value["n"]), str(value["c"]), value.get("e"), position)
+    except (KeyError, TypeError, ValueError):
+        raise CursorRejected("it is not a cursor") from None
+
+
+def _bound(member: str) -> str:
+    """A short digest of a scope member, which may be long."""
+    return id_digest(member)[:SCOPE_DIGITS]
+
+
+def _text(raw: bytes) -> str:
+    """The canonical spelling of a token. base64 ignores the last bits of a text, so a changed letter may decode to the same bytes."""
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def _value(text: str) -> dict[str, Any]:
+    if not isinstance(text, str):
+        raise CursorRejected(f"expected text, got {type(text).__name__}")
+    if len(text) > MAX_TOKEN_BYTES:
+        raise CursorRejected("it is too long")
+    try:
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        data, digest = raw[:-_DIGEST_BYTES], raw[-_DIGEST_BYTES:]
+        if hashlib.sha256(data).digest() != digest or _text(raw) != text:
+            raise CursorRejected("it is damaged")
+        value: dict[str, Any] = json.loads(data)
+    except (binascii.Error, ValueError):
+        raise CursorRejected("it is not a cursor") from None
+    return value
+
+
+def position_of(kind: str, type_id: str, id: str) -> ChangePosition:
+    """A position that fits in a token: a very long id as its prefix and a digest."""
+    assert kind in KINDS
+    data = id.encode()
+    if len(data) <= ID_BYTES_EXACT:
+        return ChangePosition(kind, type_id, id)
+    return ChangePosition(kind, type_id, data[:ID_PREFIX_BYTES].decode(errors="ignore"), id_digest(id))
+
 
 PAGE_CHANGES = 1_000
 MAX_PAGE_CHANGES = 8_192
@@ -265,3 +365,103 @@ def _page(repository: Repository, head: Entry, at: ChangeToken, only: ChangeFilt
         seq, last, resume = commit.ref.seq, commit.id, None
     cursor = ChangeToken("feed-cursor", at.scope, seq, last).encode()
     return FeedPage(tuple(blocks), None, cursor, seq == head.head.commit.ref.seq)
+
+
+# The change feed of a branch in batches of whole commits between two cursors, for readers that divide the work among tasks.
+#
+# One process makes a page of the feed; a batch of a stream is planned by one process and read by many. Both use the same cursors, so a
+# reader can switch between them.
+
+
+@dataclass(frozen=True)
+class BatchLimits:
+    """Limits of a batch. It consists of whole commits, at least one: a commit with more changes is a batch by itself."""
+
+    max_commits: int
+    max_changes: int | None = None
+
+
+@dataclass(frozen=True)
+class BranchFeed:
+    """The changes of a branch under one filter. Its cursors are those of the change feed."""
+
+    repository: Repository
+    branch: str = MAIN
+    only: ChangeFilter = EVERYTHING
+
+    def start(self, start: str | None) -> str:
+        """The cursor of a start: `now`, `beginning` or `after:<commit id>`."""
+        head = self._head()
+        return started(self.repository, head, self._scope(head), start).encode()
+
+    def after_time(self, time: str | dt.datetime) -> str:
+        """The cursor after the last commit at or before a time; the beginning if there is none."""
+        commit = self.repository.history.log.at_time(self._head(), to_microseconds(time_of(time)))
+        return self.start("beginning" if commit is None else f"after:{commit.id}")
+
+    def end(self) -> str:
+        """The cursor of the branch's head."""
+        head = self._head()
+        return cursor_at(self.repository, head, head.head.commit, self.only)
+
+    def commit(self, cursor: str) -> Commit:
+        """The commit after which a cursor continues."""
+        head = self._head()
+        at = self._position(head, cursor)
+        commit = self.repository.history.log.by_seq(head, at.seq)
+        assert commit is not None, "a position was looked up"
+        return commit
+
+    def next_end(self, cursor: str, limits: BatchLimits | None = None, until: str | None = None) -> str:
+        """The end of a batch that starts at a cursor: the head, the cursor `until`, or where the batch is full."""
+        head = self._head()
+        at = self._position(head, cursor)
+        last_seq = head.head.commit.ref.seq if until is None else self._position(head, until).seq
+        if limits is not None:
+            last_seq = min(last_seq, at.seq + limits.max_commits)
+        commits = self._between(head, at.seq, last_seq)
+        if limits is not None and limits.max_changes is not None:
+            commits = self._within(commits, limits.max_changes)
+        return cursor_at(self.repository, head, commits[-1], self.only) if commits else cursor
+
+    def commits(self, start: str, end: str) -> list[Commit]:
+        """The commits after one cursor up to another, oldest first. Raises HistoryGap if cleanup removed what they changed."""
+        head = self._head()
+        first, last = self._position(head, start), self._position(head, end)
+        if last.seq < first.seq:
+            raise UsageError(
+                f"the changes end at commit {last.commit}, which is before their start at commit {first.commit}",
+                hint="from names the earlier commit, to the later one",
+            )
+        return self._between(head, first.seq, last.seq)
+
+    def block(self, commit: Commit) -> tuple[tuple[MigrationStep, ...], Iterator[EntityChange]]:
+        """What one of the commits changed: schema steps and entities."""
+        before, after = states_of(self.repository, commit, check_parent=False)
+        return schema_steps(before, after), diff(before, after, only=self.only)
+
+    def _head(self) -> Entry:
+        return self.repository.history.chain.head(self.branch)
+
+    def _scope(self, head: Entry) -> tuple[str, ...]:
+        return feed_scope(self.repository, head, self.only)
+
+    def _position(self, head: Entry, cursor: str) -> ChangeToken:
+        at = decode_token(cursor, "feed-cursor", self._scope(head))
+        check_commit(self.repository, head, at)
+        return at
+
+    def _between(self, head: Entry, first_seq: int, last_seq: int) -> list[Commit]:
+        if last_seq <= first_seq:
+            return []
+        commits = self.repository.history.log.after(head, first_seq, limit=last_seq - first_seq)
+        states_of(self.repository, commits[0], check_parent=True)
+        return commits
+
+    def _within(self, commits: list[Commit], max_changes: int) -> list[Commit]:
+        total = 0
+        for number, commit in enumerate(commits):
+            total += count_changes(*states_of(self.repository, commit, check_parent=False), self.only)
+            if total > max_changes:
+                return commits[: max(number, 1)]
+        return commits

@@ -16,11 +16,11 @@ from omnigraph.changes.equality import differs
 from omnigraph.changes.stored_rows import MIN_CHUNK_ROWS, CarriedChange, TypeRows, chunk_rows, rows_at, typed_rows_at
 from omnigraph.language.projection import wider_entity
 from omnigraph.tables import Fragment, Table
+from omnigraph.tables.addresses import OFFSET_BITS, ROW_ADDRESS
 from omnigraph.tables.changed_table import ChangedTable
-from omnigraph.tables.fragment import OFFSET_BITS, ROW_ADDRESS
-from omnigraph.tables.shared_fragments import fragments_by_files
+from omnigraph.tables.lost_rows import fragments_by_files
 from omnigraph.tables.staging import stored_rows
-from omnigraph.workers import IN_PROCESS, Exchange, ExchangingWorkers, Join, Piece, Result, packed, unpacked
+from omnigraph.tasks.runner import IN_PROCESS, Exchange, ExchangingWorkers, Join, Piece, Result, to_ipc, unpacked
 
 if TYPE_CHECKING:
     import numpy as np
@@ -210,7 +210,7 @@ def cut_ids(task: IdCut) -> Iterator[Piece]:
     places = [bisect_left(range(len(ids)), bound, key=lambda place: ids[place].as_py()) for bound in task.bounds]
     for bucket, (start, end) in enumerate(pairwise([0, *places, len(ids)])):
         if end > start:
-            yield bucket, task.number, packed(ordered.slice(start, end - start))
+            yield bucket, task.number, to_ipc(ordered.slice(start, end - start))
 
 
 def ids_by_source(pieces: Iterable[tuple[int, Any]], sources: int) -> list[pa.Table]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from omnigraph._internal.user_folders import config_folder
 from omnigraph.cli.output import FORMATS
 from omnigraph.errors import UsageError
-from omnigraph.user_folders import config_folder
 
 
 @dataclass(frozen=True)

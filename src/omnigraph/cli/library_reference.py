@@ -115,7 +115,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("CleanupReport", "StorageReport", "TypeStorage", "IndexState", "KeptBy", "Totals"),
     ),
     "Changes": ("EntityChange", "TypeChanges", "CommitChanges", "CommitPage", "FeedPage", "Baseline"),
-    "Policies": ("load_policy", "Policy", "Decision", "Gate", "Ask"),
+    "Policies": ("load_policy", "Policy", "Decision", "Authorizer", "AccessRequest"),
     "Schemas": (
         *("Catalog", "NodeType", "EdgeType", "InterfaceType", "Property", "PropertyType", "Scalar", "Constraint"),
         *("Annotation", "Embed", "StoredColumn", "MigrationPlan", "SchemaReceipt", "BrokenQuery"),
@@ -206,7 +206,7 @@ def _fields(kind: type) -> Iterator[tuple[str, str, str]]:
 
 def _constant(name: str, value: object) -> Iterator[str]:
     """An alias or a constant: its definition and its documentation."""
-    module = next((sys.modules[home] for home, names in og._HOMES.items() if name in names), None)
+    module = next((sys.modules[home] for home, names in og._EXPORTS.items() if name in names), None)
     tree = ast.parse(inspect.getsource(module)).body if module is not None else []
     for statement, following in itertools.pairwise([*tree, None]):
         match statement:

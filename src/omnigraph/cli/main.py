@@ -13,9 +13,8 @@ from typing import Any
 import click
 
 from omnigraph.cli.interruption import Terminated, end_cleanly_on_sigterm
-from omnigraph.cli.options import shared_flags
+from omnigraph.cli.options import collect_nothing_at_the_end, collect_rarely, leave_pandas_out, shared_flags
 from omnigraph.cli.output import print_error
-from omnigraph.cli.startup import collect_nothing_at_the_end, collect_rarely, leave_pandas_out
 from omnigraph.errors import OmnigraphError, PreconditionFailed, UsageError
 
 EXIT_FAILURE = 1
@@ -37,6 +36,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "copies": ("clone", "push", "pull"),
     "data": ("load", "import", "export"),
     "embedding": ("embed",),
+    "examples": ("examples", "skill"),
     "graphs": ("init", "snapshot", "optimize", "demo", "warm-up", "version"),
     "health": ("verify", "repair"),
     "history": ("commit", "log", "show", "diff", "blame", "revert", "changes"),

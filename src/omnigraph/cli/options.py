@@ -5,18 +5,81 @@ omnigraph --json query ...        the same as        omnigraph query ... --json
 
 from __future__ import annotations
 
+import atexit
 import functools
+import gc
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, NoReturn
 
 import click
 
 from omnigraph.cli.config import Config
-from omnigraph.cli.output import Output
+from omnigraph.cli.output import Output, print_cost
 from omnigraph.cli.settings import Settings
-from omnigraph.cli.startup import want_pandas
 from omnigraph.errors import UsageError
+
+# How commands start quickly and end.
+
+ALLOCATIONS = 50_000
+"""The number of allocations between two garbage collections. With Python's default there would be some hundred while modules are
+loaded, none of which finds garbage."""
+_PANDAS = "pandas"
+_SPARK = "pyspark"
+_DUCKDB = "duckdb"
+
+
+class _LeftOut:
+    """Hides pandas. Arrow imports it with its first value, which takes longer than most queries. Arrow works without it, and only
+    commands on Spark need it: it can be imported once Spark is loaded."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname == _PANDAS and _SPARK not in sys.modules:
+            raise ModuleNotFoundError("left out of this command", name=fullname)
+        return None
+
+
+_finder = _LeftOut()
+
+
+def leave_pandas_out() -> None:
+    """Hide pandas, in a process that runs only one command."""
+    if _PANDAS not in sys.modules:
+        sys.meta_path.insert(0, _finder)
+
+
+def want_pandas() -> None:
+    """Undo `leave_pandas_out`, before the engines load, in a command that runs on Spark."""
+    if _finder in sys.meta_path:
+        sys.meta_path.remove(_finder)
+
+
+def collect_rarely() -> None:
+    """Collect garbage rarely, in a process that runs only one command."""
+    gc.set_threshold(ALLOCATIONS, *gc.get_threshold()[1:])
+
+
+def collect_nothing_at_the_end() -> None:
+    """Skip the garbage collection at the end of the process, which would take as long as a short read. DuckDB needs it, and
+    complains about what is left."""
+    if _DUCKDB not in sys.modules:
+        gc.freeze()
+
+
+def end_process() -> NoReturn:
+    """Exit without finalizing the interpreter. In a shell, another thread may still be inside an engine, with a query that was
+    cancelled or a completion: finalization would make the process abort."""
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
 
 _SHARED: dict[str, Callable[..., Any]] = {
     "store": click.option(
@@ -32,7 +95,9 @@ _SHARED: dict[str, Callable[..., Any]] = {
     ),
     "as_json": click.option("--json", "as_json", is_flag=True, help="Print JSON for programs."),
     "quiet": click.option("--quiet", is_flag=True, help="Print only results and errors."),
-    "debug": click.option("--debug", is_flag=True, help="Show a traceback when something fails."),
+    "debug": click.option(
+        "--debug", is_flag=True, help="Show the requests to the store, and a traceback when something fails."
+    ),
 }
 
 _SPELLED = {
@@ -80,7 +145,17 @@ def command(
             own = {flag: values.pop(flag) for flag in taken}
             settings = _resolved(name, own)
             out = Output(settings.as_json, settings.quiet, settings.config.column_width, settings.config.wrap)
-            return function(*args, settings=settings, out=out, **values)
+            if not graph:
+                return function(*args, settings=settings, out=out, **values)
+            from omnigraph.metering import Meter
+
+            meter = Meter()
+            try:
+                with meter.running():
+                    return function(*args, settings=settings, out=replace(out, meter=meter), **values)
+            finally:
+                if click.get_current_context().find_root().obj["debug"]:
+                    print_cost(meter)
 
         decorated: Callable[..., Any] = run
         for flag in [flag for flag in reversed(_SHARED) if flag in taken]:

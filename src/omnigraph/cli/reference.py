@@ -17,8 +17,7 @@ from omnigraph import errors
 from omnigraph.cli.library_reference import library_reference
 from omnigraph.errors import OmnigraphError
 from omnigraph.language.grammar_reference import grammar_reference
-from omnigraph.server.http_reference import http_reference
-from omnigraph.server.openapi import openapi_text
+from omnigraph.server.openapi import http_reference, openapi_text
 
 
 def command_reference() -> str:
@@ -167,7 +166,7 @@ def _schema_rules() -> Iterator[tuple[str, str]]:
 
 
 def _query_rules() -> Iterator[tuple[str, str]]:
-    from omnigraph.language.query.rules import RULES
+    from omnigraph.language.query.lint import RULES
 
     return iter(RULES.items())
 

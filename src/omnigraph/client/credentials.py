@@ -21,8 +21,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from omnigraph._internal.user_folders import config_folder
 from omnigraph.errors import UsageError
-from omnigraph.user_folders import config_folder
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TOKEN = re.compile(r"[\x21-\x7e]{1,4096}")

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 from omnigraph.changes import Baseline, CommitChanges, CommitPage, EntityChange, FeedPage
 from omnigraph.errors import ServerUnavailable
+from omnigraph.evolve.apply import SchemaReceipt
 from omnigraph.history import MAIN, Commit, CommitRef
+from omnigraph.indexing.indexes import IndexState
 from omnigraph.language.catalog import Catalog, EntityType
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.language.schema.merging import SchemaConflict, SchemaLine
 from omnigraph.language.schema.migration import MigrationPlan
-from omnigraph.language.schema.step_json import step_from_json
-from omnigraph.maintenance.indexes import IndexState
+from omnigraph.language.schema.migration_steps import step_from_json
+from omnigraph.load.receipt import LoadCounts, LoadReceipt, MissingNodes
 from omnigraph.merge import NO_VALUE, MergeConflict, MergeResult, PropertyConflict, TypeSummary
-from omnigraph.pipeline.evolve.apply import SchemaReceipt
-from omnigraph.pipeline.load.receipt import LoadCounts, LoadReceipt, MissingNodes
 from omnigraph.read import Explanation, InputChoice, InputColumns, Step
-from omnigraph.values.arrow import with_zone
-from omnigraph.values.entities import Entity
+from omnigraph.storage.outputs import Target, outputs
+from omnigraph.values.arrow import Entity, with_zone
 from omnigraph.values.json_values import Unfit, typed_value
 from omnigraph.write import Receipt, TypeCounts
 
@@ -270,3 +271,38 @@ def _property_conflict(value: Json, declared: EntityType | None) -> PropertyConf
 def schema_conflict(value: Json) -> SchemaConflict:
     ours, theirs = (SchemaLine(**value[side]) if side in value else None for side in ("ours", "theirs"))
     return SchemaConflict(value["kind"], value["entity"], value["message"], ours, theirs)
+
+
+# Answers that are written to a file as they arrive. The file appears once it is complete.
+
+MAX_LAST_LINE = 64 * 1024
+
+
+def write_export(pieces: Iterator[bytes], target: Target, *, force: bool) -> int:
+    """Write an export; returns the number of lines."""
+    lines = 0
+    with outputs([target], {}, replace=force) as (file,), file.open() as out:
+        for piece in pieces:
+            out.write(piece)
+            lines += piece.count(b"\n")
+    return lines
+
+
+def write_baseline(pieces: Iterator[bytes], target: Target, *, force: bool) -> Baseline:
+    """Write a baseline and return what its last line says. ServerUnavailable if that line is missing."""
+    lines = 0
+    tail = b""
+    with outputs([target], {}, replace=force) as (file,), file.open() as out:
+        for piece in pieces:
+            out.write(piece)
+            lines += piece.count(b"\n")
+            tail = (tail + piece)[-MAX_LAST_LINE:]
+        return baseline(_last(tail), lines - 1)
+
+
+def _last(tail: bytes) -> dict[str, str]:
+    try:
+        last: dict[str, str] = json.loads(tail.splitlines()[-1])["baseline"]
+        return last
+    except (IndexError, KeyError, TypeError, ValueError):
+        raise ServerUnavailable("the baseline broke off before its last line") from None

@@ -2,22 +2,255 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from omnigraph.client.branches import RemoteBranches, RemoteTags
-from omnigraph.client.calling import checked_methods
-from omnigraph.client.connection import Connection
+from omnigraph.client import decoding
+from omnigraph.client.connection import ARROW, Connection, segment
 from omnigraph.client.histories import RemoteHistoryMethods
-from omnigraph.client.reading import RemoteReadMethods
-from omnigraph.client.refusals import PROPERTIES, REFUSED, not_served
-from omnigraph.client.state import RemoteState
-from omnigraph.client.stored_queries import RemoteStoredQueries
-from omnigraph.client.upkeep import RemoteUpkeepMethods
+from omnigraph.client.maintenance import RemoteUpkeepMethods
+from omnigraph.client.reading import RemoteReadMethods, stored_result
+from omnigraph.client.state import (
+    COMMIT_HEADER,
+    ENGINE,
+    PROPERTIES,
+    REFUSED,
+    RemoteState,
+    checked_methods,
+    is_replayed,
+    no_actor,
+    not_served,
+    only_default,
+    params_json,
+    without_nulls,
+    write_headers,
+)
 from omnigraph.client.writing import RemoteWriteMethods
-from omnigraph.graph.arguments import checked
-from omnigraph.history import MAIN
+from omnigraph.errors import MergeConflicts
+from omnigraph.graph.arguments import Distance, checked
+from omnigraph.graph.branches import Branch, Tag
+from omnigraph.history import MAIN, Once
 from omnigraph.language.catalog import Catalog
+from omnigraph.language.query.plan import ResultColumn
+
+if TYPE_CHECKING:
+    from omnigraph.merge import By, MergeResult, Resolution, Strategy
+    from omnigraph.read import Result
+    from omnigraph.tasks.engines import Engine
+    from omnigraph.write import Receipt
+
+
+# The branches and tags of a served graph.
+
+
+@checked_methods
+class RemoteBranches:
+    """The branches of a served graph.
+
+    >>> served = og.connect("http://localhost:8080", graph="people")
+    >>> assert isinstance(served.branches, og.RemoteBranches)
+    """
+
+    def __init__(self, state: RemoteState) -> None:
+        self._state = state
+
+    def __repr__(self) -> str:
+        return f"<branches of {self._state.uri}>"
+
+    def create(self, name: str, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Branch:
+        """Create a branch at any revision: another branch's head, a tag, a commit, `branch~N`, a time."""
+        body = without_nulls({"name": name, "from": self._state.at(revision, as_of)})
+        reply = self._state.connection.send("POST", f"{self._state.path}/branches", body=body, repeat="unsent")
+        return Branch(name, self._state.commit(reply.headers[COMMIT_HEADER]))
+
+    def list(self) -> list[Branch]:
+        """The branches, main first, then by name."""
+        details = self._state.get("/branches", detail=True).json()["details"]
+        branches = [Branch(detail["name"], decoding.commit(detail["head"])) for detail in details]
+        return sorted(branches, key=lambda branch: (branch.name != MAIN, branch.name))
+
+    def distances(self) -> dict[str, Distance]:
+        """By branch: how many commits it has that main does not have, and the reverse."""
+        details = self._state.get("/branches", detail=True).json()["details"]
+        return {detail["name"]: Distance(detail["ahead"], detail["behind"]) for detail in details}
+
+    def delete(self, name: str, *, force: bool = False) -> None:
+        """Delete a branch. BranchNotMerged if it has commits that no other branch or tag reaches, unless `force`."""
+        path = f"{self._state.path}/branches/{segment(name)}"
+        self._state.connection.send("DELETE", path, query={"force": force}, repeat="unsent")
+
+    def exists(self, name: str) -> bool:
+        """Whether there is such a branch now."""
+        return name in self._state.get("/branches").json()["branches"]
+
+    def merge(
+        self,
+        source: str,
+        into: str = MAIN,
+        *,
+        strategy: Strategy = "fail",
+        by: By = "row",
+        dry_run: bool = False,
+        delete_branch: bool = False,
+        actor: str | None = None,
+        message: str | None = None,
+        resolutions: Sequence[Resolution] = (),
+        expect: tuple[str, str] | None = None,
+        engine: Engine = "local",
+    ) -> MergeResult:
+        """Bring a branch's changes into another, as one commit with two parents. MergeConflicts, with every conflict, if the
+        branches contradict each other."""
+        from omnigraph.merge.resolutions import check_resolutions
+
+        no_actor(actor)
+        only_default("engine", engine, "local", ENGINE)
+        body = {
+            "source": source,
+            "target": into,
+            "strategy": strategy,
+            "by": by,
+            "dry_run": dry_run,
+            "delete_branch": delete_branch,
+            "message": message,
+            "resolutions": [check_resolution.to_json() for check_resolution in check_resolutions(resolutions)] or None,
+            "expect": None if expect is None else {"source": expect[0], "target": expect[1]},
+        }
+        path = f"{self._state.path}/branches/merge"
+        try:
+            value = self._state.connection.send("POST", path, body=without_nulls(body), repeat="unsent").json()
+        except MergeConflicts as error:
+            self._type_values(error, into)
+            raise
+        has_values = any(conflict.get("properties") for conflict in value.get("conflicts", ()))
+        return decoding.merge_result(value, self._state.catalog(into) if has_values else None)
+
+    def _type_values(self, error: MergeConflicts, target: str) -> None:
+        """Convert the values in conflict to the types that the target's schema declares."""
+        if any(conflict.properties for conflict in error.conflicts):
+            catalog = self._state.catalog(target)
+            error.conflicts = tuple(
+                decoding.merge_conflict(conflict.to_json(), catalog) for conflict in error.conflicts
+            )
+
+
+@checked_methods
+class RemoteTags:
+    """The tags of a served graph.
+
+    >>> served = og.connect("http://localhost:8080", graph="people")
+    >>> assert isinstance(served.tags, og.RemoteTags)
+    """
+
+    def __init__(self, state: RemoteState) -> None:
+        self._state = state
+
+    def __repr__(self) -> str:
+        return f"<tags of {self._state.uri}>"
+
+    def create(self, name: str, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Tag:
+        """Name the commit of a revision. AlreadyExists if a branch or another tag has the name."""
+        body = {"name": name, "at": self._state.at(revision, as_of) or MAIN}
+        reply = self._state.connection.send("POST", f"{self._state.path}/tags", body=body, repeat="unsent")
+        return self._tag(reply.json())
+
+    def list(self) -> list[Tag]:
+        """The tags, by name."""
+        return [self._tag(tag) for tag in self._state.get("/tags").json()["tags"]]
+
+    def delete(self, name: str) -> None:
+        """Remove a tag; its commit stays."""
+        self._state.connection.send("DELETE", f"{self._state.path}/tags/{segment(name)}", repeat="unsent")
+
+    def _tag(self, value: dict[str, Any]) -> Tag:
+        return Tag(value["name"], self._state.commit(value["graph_commit_id"]))
+
+
+# The stored queries of a served graph: listed, and run by their names.
+
+
+@dataclass(frozen=True)
+class ServedQuery:
+    """A stored query of a server, with its parameters.
+
+    >>> query = og.ServedQuery("everyone", is_mutation=False, parameters=())
+    >>> assert query.description is None
+    """
+
+    name: str
+    is_mutation: bool
+    parameters: tuple[ResultColumn, ...]
+    description: str | None = None
+    instruction: str | None = None
+
+
+@checked_methods
+class RemoteStoredQueries:
+    """The stored queries of a served graph that the caller may run.
+
+    >>> served = og.connect("http://localhost:8080", graph="people")
+    >>> assert isinstance(served.stored_queries, og.RemoteStoredQueries)
+    """
+
+    def __init__(self, state: RemoteState) -> None:
+        self._state = state
+
+    def __repr__(self) -> str:
+        return f"<stored queries of {self._state.uri}>"
+
+    def list(self) -> list[ServedQuery]:
+        """The stored queries, by name."""
+        return [
+            ServedQuery(
+                query["name"],
+                query["mutation"],
+                tuple(ResultColumn(**parameter) for parameter in query["params"]),
+                query.get("description"),
+                query.get("instruction"),
+            )
+            for query in self._state.get("/queries").json()["queries"]
+        ]
+
+    def query(
+        self,
+        name: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        revision: str = MAIN,
+        as_of: str | dt.datetime | None = None,
+        timeout: float | None = None,
+    ) -> Result:
+        """Run a stored read against one immutable snapshot; after `timeout` seconds it ends with QueryTimeout."""
+        at = self._state.at(revision, as_of)
+        body = without_nulls({"params": params_json(params), "snapshot": at, "expect_mutation": False})
+        started = perf_counter()
+        reply = self._state.connection.send("POST", self._path(name), body=body, accept=ARROW, timeout=timeout)
+        return stored_result(self._state, reply, perf_counter() - started)
+
+    def mutate(
+        self,
+        name: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        branch: str = MAIN,
+        message: str | None = None,
+        if_commit: str | None = None,
+        once: Once | None = None,
+    ) -> Receipt:
+        """Run a stored mutation as one commit; the receipt names it, or None if nothing changed."""
+        body = {"params": params_json(params), "branch": branch, "message": message, "expect_mutation": True}
+        headers, path = write_headers(once, None), self._path(name)
+        if if_commit is not None:
+            headers["Omnigraph-If-Graph-Commit"] = write_headers(once, if_commit)["If-Match"].strip('"')
+            path += "/if-graph-commit"
+        reply = self._state.connection.send("POST", path, body=without_nulls(body), headers=headers)
+        return decoding.receipt(reply.json(), repeated=once is not None and is_replayed(reply.headers))
+
+    def _path(self, name: str) -> str:
+        return f"{self._state.path}/queries/{segment(name)}"
 
 
 @checked

@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from omnigraph.client import decoding
-from omnigraph.client.refusals import ENGINE, only_default
-from omnigraph.client.state import RemoteState, listed, without_nulls
-from omnigraph.client.streams import write_baseline
+from omnigraph.client.decoding import write_baseline
+from omnigraph.client.state import ENGINE, RemoteState, listed, only_default, without_nulls
 from omnigraph.errors import BranchNotFound, UsageError
 from omnigraph.history import MAIN, Commit
 
 if TYPE_CHECKING:
     from omnigraph.changes import Baseline, CommitPage, EntityChange, FeedPage, TypeChanges
     from omnigraph.language.projection import EntityKind
-    from omnigraph.pipeline.engines import Engine
+    from omnigraph.tasks.engines import Engine
 
 MAX_COMMITS = 128
 """How many commits a poll of changes covers at most."""
@@ -37,32 +36,32 @@ class RemoteHistoryMethods:
         limit: int = 50,
         before: str | None = None,
         actor: str | None = None,
+        kind: str | None = None,
     ) -> list[Commit]:
         """The commits up to a revision, newest first; with `before`, those older than that commit."""
         if limit < 1:
             raise UsageError(f"a page has at least one commit, not {limit}")
         if as_of is None:
             try:
-                return self._log(revision, limit, before, actor)
+                return self._log(revision, limit, before, actor, kind)
             except (BranchNotFound, UsageError):
                 if revision == MAIN:
                     raise
         newest = self.commit(revision, as_of=as_of)
         if before is not None:
-            return self._log(newest.ref.branch, limit, before, actor)
-        first = [newest] if actor is None or newest.actor == actor else []
+            return self._log(newest.ref.branch, limit, before, actor, kind)
+        first = [newest] if actor in (None, newest.actor) and kind in (None, newest.kind) else []
         rest = limit - len(first)
-        return first + (self._log(newest.ref.branch, rest, newest.id, actor) if rest else [])
+        return first + (self._log(newest.ref.branch, rest, newest.id, actor, kind) if rest else [])
 
-    def _log(self, branch: str, limit: int, before: str | None, actor: str | None) -> list[Commit]:
+    def _log(self, branch: str, limit: int, before: str | None, actor: str | None, kind: str | None) -> list[Commit]:
         commits: list[Commit] = []
+        filters = {"before": before, "actor": actor, "kind": kind}
         while len(commits) < limit:
-            page = self._state.get(
-                "/commits", branch=branch, limit=min(limit - len(commits), 1_000), before=before, actor=actor
-            ).json()
+            page = self._state.get("/commits", branch=branch, limit=min(limit - len(commits), 1_000), **filters).json()
             commits += [decoding.commit(commit) for commit in page["commits"]]
-            before = page.get("next_page_token")
-            if before is None:
+            filters["before"] = page.get("next_page_token")
+            if filters["before"] is None:
                 break
         return commits
 

@@ -3,27 +3,56 @@ were applied."""
 
 from typing import TYPE_CHECKING
 
-from omnigraph.lazy_names import names_of
+from omnigraph._internal.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
-    from omnigraph.cluster.applied import Applied, AppliedGraph, books_of, read_applied, root_of
-    from omnigraph.cluster.applying import Applying, apply
-    from omnigraph.cluster.approving import approve
+    from omnigraph.cluster.applying import Applying, apply, approve, import_state, refresh, status
     from omnigraph.cluster.config import ClusterConfig, read_config
     from omnigraph.cluster.ledger import Ledger, LedgerStore
-    from omnigraph.cluster.observing import import_state, refresh, status
     from omnigraph.cluster.planning import Operation, Plan, plan
-    from omnigraph.cluster.policies import broken_queries, cluster_policies, stored_queries
+    from omnigraph.cluster.policies import (
+        Applied,
+        AppliedGraph,
+        books_of,
+        broken_queries,
+        cluster_policies,
+        read_applied,
+        root_of,
+        stored_queries,
+    )
 
-_HOMES = {
-    "omnigraph.cluster.applied": ("Applied", "AppliedGraph", "books_of", "read_applied", "root_of"),
-    "omnigraph.cluster.applying": ("Applying", "apply"),
-    "omnigraph.cluster.approving": ("approve",),
-    "omnigraph.cluster.config": ("ClusterConfig", "read_config"),
-    "omnigraph.cluster.ledger": ("Ledger", "LedgerStore"),
-    "omnigraph.cluster.observing": ("import_state", "refresh", "status"),
-    "omnigraph.cluster.planning": ("Operation", "Plan", "plan"),
-    "omnigraph.cluster.policies": ("broken_queries", "cluster_policies", "stored_queries"),
+_EXPORTS = {
+    "omnigraph.cluster.policies": (
+        "Applied",
+        "AppliedGraph",
+        "books_of",
+        "read_applied",
+        "root_of",
+        "broken_queries",
+        "cluster_policies",
+        "stored_queries",
+    ),
+    "omnigraph.cluster.applying": (
+        "Applying",
+        "apply",
+        "approve",
+        "import_state",
+        "refresh",
+        "status",
+    ),
+    "omnigraph.cluster.config": (
+        "ClusterConfig",
+        "read_config",
+    ),
+    "omnigraph.cluster.ledger": (
+        "Ledger",
+        "LedgerStore",
+    ),
+    "omnigraph.cluster.planning": (
+        "Operation",
+        "Plan",
+        "plan",
+    ),
 }
 
 __all__ = [
@@ -50,4 +79,4 @@ __all__ = [
     "stored_queries",
 ]
 
-__getattr__ = names_of(__name__, _HOMES)
+__getattr__ = lazy_attributes(__name__, _EXPORTS)

@@ -2,19 +2,23 @@
 
 from typing import TYPE_CHECKING
 
-from omnigraph.lazy_names import names_of
+from omnigraph._internal.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
-    from omnigraph.embedding.embedder import Embedder
-    from omnigraph.embedding.filling import Filling, TextVector
-    from omnigraph.embedding.settings import EmbeddingSettings
+    from omnigraph.embedding.filling import Embeddings, TextVector
+    from omnigraph.embedding.settings import Embedder, EmbeddingSettings
 
-_HOMES = {
-    "omnigraph.embedding.embedder": ("Embedder",),
-    "omnigraph.embedding.filling": ("Filling", "TextVector"),
-    "omnigraph.embedding.settings": ("EmbeddingSettings",),
+_EXPORTS = {
+    "omnigraph.embedding.settings": (
+        "Embedder",
+        "EmbeddingSettings",
+    ),
+    "omnigraph.embedding.filling": (
+        "Embeddings",
+        "TextVector",
+    ),
 }
 
-__all__ = ["Embedder", "EmbeddingSettings", "Filling", "TextVector"]
+__all__ = ["Embedder", "EmbeddingSettings", "Embeddings", "TextVector"]
 
-__getattr__ = names_of(__name__, _HOMES)
+__getattr__ = lazy_attributes(__name__, _EXPORTS)

@@ -11,10 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph.deadlines import NEVER, Deadline
-from omnigraph.embedding.embedder import Embedder
-from omnigraph.embedding.provider import Purpose
-from omnigraph.embedding.settings import EmbeddingSettings
+from omnigraph._internal.deadlines import NEVER, Deadline
+from omnigraph.embedding.providers import Purpose
+from omnigraph.embedding.settings import Embedder, EmbeddingSettings
 from omnigraph.errors import EmbeddingRefused
 from omnigraph.language.catalog import EntityType
 
@@ -57,7 +56,7 @@ def is_text(value: object) -> bool:
 
 
 @dataclass(frozen=True)
-class Filling:
+class Embeddings:
     """Embeds what a schema declares, with the providers that are set up."""
 
     settings: EmbeddingSettings

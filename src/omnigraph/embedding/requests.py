@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from omnigraph.deadlines import Deadline
+from omnigraph._internal.deadlines import Deadline
 from omnigraph.errors import EmbeddingRefused, EmbeddingUnavailable
 
 TIMEOUT_S = 30.0

@@ -12,18 +12,115 @@ A key is never part of the settings: they name the variable that holds it, so th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
 
-from omnigraph.embedding.embedder import Embedder
-from omnigraph.embedding.provider import Provider, ProviderKind
-from omnigraph.errors import EmbeddingRefused, UsageError
+from omnigraph._internal.deadlines import NEVER, Deadline
+from omnigraph._internal.runtime import ByteCache
+from omnigraph.embedding.providers import Provider, ProviderKind, Purpose
+from omnigraph.errors import EmbeddingRefused, MissingExtra, UsageError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from omnigraph.embedding.requests import JsonRequests
+
+
+# Texts to vectors: each text once, in batches that the provider accepts, checked, normalised to length one, and cached.
+
+CACHE_BYTES = 64 * 2**20
+MAX_BATCH_CHARACTERS = 200_000
+"""Providers also limit the tokens of a request; no ordinary text has more tokens than characters."""
+
+
+class Embedder:
+    """Thread-safe."""
+
+    def __init__(self, provider: Provider, cache_bytes: int = CACHE_BYTES) -> None:
+        self.provider = provider
+        self._cache = ByteCache(cache_bytes)
+
+    def __repr__(self) -> str:
+        return f"<Embedder {self.provider.model}>"
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        dimension: int,
+        purpose: Purpose = "document",
+        deadline: Deadline = NEVER,
+    ) -> np.ndarray:
+        """A vector of F32 with length one for each text."""
+        import numpy as np
+
+        distinct = list(dict.fromkeys(texts))
+        matrix = np.empty((len(distinct), dimension), np.float32)
+        missing = self._recall(distinct, matrix, dimension, purpose)
+        for batch in _batches(missing, distinct, self.provider.max_texts):
+            batch_texts = [distinct[place] for place in batch]
+            vectors = self._of_length_one(self.provider.embed(batch_texts, dimension, purpose, deadline), batch_texts)
+            matrix[batch] = vectors
+            self._remember(batch_texts, vectors, dimension, purpose)
+        if len(distinct) == len(texts):
+            return matrix
+        places = {text: place for place, text in enumerate(distinct)}
+        return matrix[[places[text] for text in texts]]
+
+    def _recall(self, texts: Sequence[str], matrix: np.ndarray, dimension: int, purpose: Purpose) -> list[int]:
+        """Fill in cached vectors; returns the positions of the rest."""
+        if self.provider.is_local:
+            return list(range(len(texts)))
+        missing = []
+        for place, text in enumerate(texts):
+            vector = self._cache.find(self._cache_key(text, dimension, purpose))
+            if vector is None:
+                missing.append(place)
+            else:
+                matrix[place] = vector
+        return missing
+
+    def _remember(self, texts: Sequence[str], vectors: np.ndarray, dimension: int, purpose: Purpose) -> None:
+        if not self.provider.is_local:
+            for text, vector in zip(texts, vectors, strict=True):
+                self._cache.put(self._cache_key(text, dimension, purpose), vector.copy())
+
+    def _cache_key(self, text: str, dimension: int, purpose: Purpose) -> tuple[str, int, str, bytes]:
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+        return self.provider.model, dimension, purpose, digest
+
+    def _of_length_one(self, vectors: np.ndarray, texts: Sequence[str]) -> np.ndarray:
+        import numpy as np
+
+        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+        wrong = ~np.isfinite(lengths) | (lengths == 0)
+        if wrong.any():
+            text = texts[int(np.argmax(wrong))]
+            raise EmbeddingRefused(
+                f"{self.provider.model} returned a zero or non-finite vector for the text {text[:60]!r}",
+                hint="pass a vector for such a text, or leave the text out",
+            )
+        return np.asarray(vectors / lengths[:, np.newaxis], np.float32)
+
+
+def _batches(places: Sequence[int], texts: Sequence[str], max_texts: int) -> Iterator[list[int]]:
+    """Runs of positions whose texts make up one request."""
+    batch: list[int] = []
+    characters = 0
+    for place in places:
+        size = len(texts[place])
+        if batch and (len(batch) == max_texts or characters + size > MAX_BATCH_CHARACTERS):
+            yield batch
+            batch, characters = [], 0
+        batch.append(place)
+        characters += size
+    if batch:
+        yield batch
+
 
 WORDLLAMA_MODEL = "wordllama/l2_supercat"
 WORDLLAMA_DIMENSIONS = (64, 128, 256)
@@ -117,7 +214,7 @@ class EmbeddingSettings:
                 f"a text cannot be embedded: {PROVIDER} is none", hint=f"unset {PROVIDER}, or pass a vector"
             )
         if kind == "mock":
-            from omnigraph.embedding.mock import Mock
+            from omnigraph.embedding.providers import Mock
 
             return Mock(declared or "mock")
         usual = WORDLLAMA_MODEL if kind == "wordllama" else HTTP_PROVIDERS[kind].model
@@ -127,15 +224,13 @@ class EmbeddingSettings:
         ):
             self._refuse(kind, declared, chosen)
         if kind == "wordllama":
-            from omnigraph.embedding.wordllama import WordLlama
-
             return WordLlama(chosen)
         requests = self._requests(kind)
         if kind == "gemini":
-            from omnigraph.embedding.gemini import Gemini
+            from omnigraph.embedding.providers import Gemini
 
             return Gemini(requests, chosen)
-        from omnigraph.embedding.openai import OpenAi
+        from omnigraph.embedding.providers import OpenAi
 
         return OpenAi(kind, requests, chosen)
 
@@ -201,3 +296,60 @@ def _per_minute(written: str | None) -> float | None:
     if not 0 < number < float("inf"):
         raise UsageError(f"{PER_MINUTE} is {written!r}", hint="set it to a number above zero")
     return number
+
+
+# `wordllama`: a small model that is part of its package. It needs no network, no key, and no graphics card.
+
+
+class WordLlama:
+    max_texts = 4_096
+    is_local = True
+
+    def __init__(self, model: str = WORDLLAMA_MODEL) -> None:
+        self.model = model
+
+    def embed(self, texts: Sequence[str], dimension: int, purpose: Purpose, deadline: Deadline) -> np.ndarray:
+        """The mean of the vectors of a text's tokens."""
+        import numpy as np
+
+        if dimension not in WORDLLAMA_DIMENSIONS:
+            raise EmbeddingRefused(
+                f"wordllama makes vectors of 64, 128 or 256 numbers, and the schema asks for {dimension}",
+                hint="declare the property as Vector(256), name another model in @embed, or set OMNIGRAPH_EMBED_PROVIDER",
+            )
+        encoded = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        lengths = np.array([len(text.ids) for text in encoded])
+        tokens = np.concatenate([np.asarray(text.ids, np.int64) for text in encoded])
+        # Sums of runs of rows; a text without tokens has no rows, and its vector stays zero.
+        sums = np.zeros((len(texts), dimension))
+        if len(tokens):
+            filled = lengths > 0
+            starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])[filled]
+            sums[filled] = np.add.reduceat(self._weights[tokens, :dimension], starts, axis=0)
+        return np.asarray(sums / np.maximum(lengths, 1)[:, np.newaxis])
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        from tokenizers import Tokenizer
+
+        (file,) = (self._folder / "tokenizers").glob("l2_supercat*.json")
+        return Tokenizer.from_file(str(file))
+
+    @cached_property
+    def _weights(self) -> np.ndarray:
+        import numpy as np
+        from safetensors.numpy import load_file
+
+        (weights,) = load_file(str(self._folder / "weights" / "l2_supercat_256.safetensors")).values()
+        return np.asarray(weights, np.float32)
+
+    @cached_property
+    def _folder(self) -> Path:
+        """Where the package is installed. Its own loader would look for the files in a cache and on the network."""
+        spec = find_spec("wordllama")
+        if spec is None or spec.origin is None:
+            raise MissingExtra(
+                "embedding texts with wordllama needs wordllama, which is not installed",
+                hint="pip install 'omnigraph[embed]', or choose another provider with OMNIGRAPH_EMBED_PROVIDER",
+            )
+        return Path(spec.origin).parent

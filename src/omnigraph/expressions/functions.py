@@ -5,12 +5,19 @@ from __future__ import annotations
 import calendar
 import datetime as dt
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from omnigraph._internal.deadlines import NEVER, Deadline
+from omnigraph._internal.runtime import WorkingMemory
 from omnigraph.errors import ArithmeticOverflow
-from omnigraph.language.query.plan import FunctionCall
-from omnigraph.values.types import INTEGER_RANGES, PropertyType
+from omnigraph.language.query.plan import Constant, Expression, FunctionCall, ListOf, Now, Parameter, children
+from omnigraph.values.columns import spelled_value
+from omnigraph.values.json_text import plain_text
+from omnigraph.values.json_values import typed_value, utc_without_zone
+from omnigraph.values.types import INTEGER_RANGES, PropertyType, Scalar
 
 WHITE_SPACE = " \t\n\r"
 SECONDS = {"week": 604_800, "day": 86_400, "hour": 3_600, "minute": 60, "second": 1}
@@ -88,6 +95,14 @@ def _rounded(number: int | float, digits: int = 0) -> int | float:
     return math.copysign((below + (scaled - below >= 0.5)) / scale if math.isfinite(scaled) else number, number)
 
 
+def _integer(value: str | int | float) -> object:
+    return spelled_value(value, PropertyType(Scalar.I64)) if isinstance(value, str) else int(value)
+
+
+def _float(value: str | int | float) -> object:
+    return spelled_value(value, PropertyType(Scalar.F64)) if isinstance(value, str) else float(value)
+
+
 def _floor(number: int | float) -> int | float:
     return number if isinstance(number, int) else float(math.floor(number))
 
@@ -153,6 +168,9 @@ _MEANINGS: dict[str, Callable[..., Any]] = {
     "length": len,
     "split": _split,
     "join": _joined,
+    "text": plain_text,
+    "integer": _integer,
+    "float": _float,
     "abs": abs,
     "round": _rounded,
     "floor": _floor,
@@ -164,8 +182,55 @@ _MEANINGS: dict[str, Callable[..., Any]] = {
     "month": lambda time: time.month,
     "day": lambda time: time.day,
     "week": lambda time: time.isocalendar().week,
+    "weekday": lambda time: time.isoweekday(),
+    "hour": lambda time: getattr(time, "hour", 0),
     "date_trunc": _truncated,
     "date_add": _added,
     "duration": _between,
     "size": len,
 }
+
+
+# The values of an expression's parameters, literals and `now()` in one call.
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The arguments of one call of a query: bound parameters, its one point in time, how long it may take and in which memory."""
+
+    parameters: Mapping[str, object]
+    now: dt.datetime
+    deadline: Deadline = NEVER
+    memory: WorkingMemory = field(default_factory=partial(WorkingMemory, 0), compare=False, repr=False)
+
+    def value(self, expression: Expression) -> object:
+        """The Python value of a known expression, as a column of its type would hold it."""
+        match expression:
+            case Constant(tuple() as items, type):
+                # Unlike a stored list, a list written in a query may hold nulls.
+                item = PropertyType(Scalar.F32 if type.dimension is not None else type.scalar)
+                return [typed_value(value, item) for value in items]
+            case Constant(value, type):
+                return typed_value(value, type)
+            case Parameter(name, _):
+                return self.parameters.get(name)
+            case Now():
+                return utc_without_zone(self.now)
+            case ListOf(items, _):
+                return [self.value(item) for item in items]
+            case FunctionCall():
+                return evaluated(expression, [self.value(argument) for argument in expression.arguments])
+        raise TypeError(f"{expression!r} depends on a row")
+
+    def number(self, cut: Constant | Parameter) -> int:
+        """The value of a `limit` or `offset`."""
+        value = self.value(cut)
+        assert isinstance(value, int)
+        return value
+
+
+def is_known(expression: Expression) -> bool:
+    """Whether an expression has a value before any row is read."""
+    if isinstance(expression, ListOf | FunctionCall):
+        return all(is_known(item) for item in children(expression))
+    return isinstance(expression, Constant | Parameter | Now)

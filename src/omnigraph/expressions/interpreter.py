@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import ArithmeticOverflow
-from omnigraph.expressions.arguments import Arguments, is_known
-from omnigraph.expressions.functions import evaluated, in_type
+from omnigraph.expressions.functions import Arguments, evaluated, in_type, is_known
 from omnigraph.language.query.plan import (
     Binary,
     Choice,
     Constant,
     EntityRef,
     Expression,
+    FieldOf,
     FunctionCall,
     ItemRef,
     ListOf,
@@ -25,10 +25,12 @@ from omnigraph.language.query.plan import (
     Parameter,
     PropertyRef,
     Quantified,
+    RecordOf,
     Unary,
     children,
 )
 from omnigraph.values.arrow import are_among, arrow_type
+from omnigraph.values.json_text import text_column
 from omnigraph.values.types import PropertyType, Scalar
 
 if TYPE_CHECKING:
@@ -71,7 +73,7 @@ def type_of(expression: Expression) -> PropertyType:
 
 def item_type(type_: PropertyType) -> PropertyType:
     """The type of a list's items."""
-    return PropertyType(type_.scalar, enum=type_.enum)
+    return PropertyType(type_.scalar, enum=type_.enum, fields=type_.fields)
 
 
 def is_interpreted(expression: Expression) -> bool:
@@ -79,7 +81,17 @@ def is_interpreted(expression: Expression) -> bool:
     match expression:
         case Constant() | Parameter() | Now() | PropertyRef() | EntityRef():
             return True
-        case Unary() | Binary() | ListOf() | FunctionCall() | Choice() | Quantified() | ItemRef():
+        case (
+            Unary()
+            | Binary()
+            | ListOf()
+            | RecordOf()
+            | FieldOf()
+            | FunctionCall()
+            | Choice()
+            | Quantified()
+            | ItemRef()
+        ):
             return all(is_interpreted(inner) for inner in children(expression))
     return False
 
@@ -138,6 +150,15 @@ class Interpreter:
                 columns = [self._spread(self._cells(item)).to_pylist() for item in items]
                 listed = [[in_type(value, item_type(type_)) for value in row] for row in zip(*columns, strict=True)]
                 return pa.array(listed, arrow_type(type_))
+            case RecordOf(items, type_):
+                cells = [
+                    _in_type(self._spread(self._cells(item)), field)
+                    for item, (_, field) in zip(items, type_.fields, strict=True)
+                ]
+                return pa.StructArray.from_arrays(cells, fields=list(arrow_type(type_)))
+            case FieldOf(record, name, _):
+                # `flatten` hides what a null record holds.
+                return self._spread(self._cells(record)).flatten()[[n for n, _ in type_of(record).fields].index(name)]
             case FunctionCall():
                 return self._call(expression)
             case Choice():
@@ -181,6 +202,12 @@ class Interpreter:
         target = arrow_type(call.type)
         if call.function in _KERNELS:
             return getattr(pc, _KERNELS[call.function])(cells[0]).cast(target)
+        if call.function == "weekday":
+            return pc.add(pc.day_of_week(cells[0]), 1).cast(target)
+        if call.function == "hour":
+            return pc.hour(cells[0].cast(pa.timestamp("us"))).cast(target)
+        if call.function == "text":
+            return text_column(cells[0]).cast(target)
         if call.function == "coalesce" and not call.type.is_list:
             return pc.coalesce(*(_in_type(argument, call.type) for argument in cells))
         rows = zip(*(argument.to_pylist() for argument in cells), strict=True)

@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from omnigraph.cached import cached_property
-from omnigraph.expressions.arguments import Arguments, is_known
+from omnigraph._internal.caches import cached_property
+from omnigraph.expressions.functions import Arguments, is_known
 from omnigraph.language.query.plan import Binary, Expression, PropertyRef, Unary
 from omnigraph.tables import filters
 from omnigraph.values.types import INTEGER_RANGES, PropertyType, Scalar

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from omnigraph.expressions.functions import SECONDS
 from omnigraph.expressions.interpreter import item_type, type_of
@@ -17,6 +18,7 @@ from omnigraph.language.query.plan import (
     Constant,
     EntityRef,
     Expression,
+    FieldOf,
     FunctionCall,
     ItemRef,
     ListOf,
@@ -24,11 +26,11 @@ from omnigraph.language.query.plan import (
     Parameter,
     PropertyRef,
     Quantified,
+    RecordOf,
     Unary,
 )
-from omnigraph.relational.functions import neutral
-from omnigraph.relational.trees import exp
-from omnigraph.values.temporal import utc_without_zone
+from omnigraph.relational.sql import exp, neutral
+from omnigraph.values.json_values import utc_without_zone
 from omnigraph.values.types import PropertyType, Scalar
 
 MAX_LISTED = 64
@@ -57,7 +59,14 @@ F64 = PropertyType(Scalar.F64)
 
 
 def sql_type(type: PropertyType) -> exp.DataType:
-    base = _type_tree(_SQL_TYPES[Scalar.F32 if type.dimension is not None else type.scalar])
+    if type.fields and not type.is_list:
+        members = [exp.ColumnDef(this=_quoted(name), kind=sql_type(field)) for name, field in type.fields]
+        return exp.DataType(this=exp.DataType.Type.STRUCT, expressions=members, nested=True)
+    base = (
+        sql_type(item_type(type))
+        if type.fields
+        else _type_tree(_SQL_TYPES[Scalar.F32 if type.dimension is not None else type.scalar])
+    )
     if not type.is_list and type.dimension is None:
         return base
     return exp.DataType(this=exp.DataType.Type.ARRAY, expressions=[base], nested=True)
@@ -152,6 +161,11 @@ class ExpressionCompiler:
                 return self._binary(expression)
             case ListOf(items, _):
                 return exp.Array(expressions=[self._in_type(item, item_type(expression.type)) for item in items])
+            case RecordOf(items, type):
+                pairs = zip(type.fields, items, strict=True)
+                return record([(name, self._in_type(item, field)) for (name, field), item in pairs])
+            case FieldOf(inner, name, _):
+                return value_of(self.compile(inner), name)
             case FunctionCall():
                 return self._call(expression)
             case Choice():
@@ -279,6 +293,34 @@ def _item_name(variable: str) -> str:
     return "i_" + variable.encode().hex()
 
 
+def _quoted(name: str) -> exp.Identifier:
+    return exp.to_identifier(name, quoted=True)
+
+
+def record(values: Sequence[tuple[str, exp.Expression]]) -> exp.Expression:
+    return exp.Struct(expressions=[exp.PropertyEQ(this=_quoted(name), expression=value) for name, value in values])
+
+
+def value_of(whole: exp.Expression, name: str) -> exp.Expression:
+    """A value of a record."""
+    return exp.Dot(this=exp.Paren(this=whole), expression=_quoted(name))
+
+
+def sortable(value: exp.Expression, type: PropertyType) -> exp.Expression:
+    """What sorts as a value does: engines place nulls inside records differently."""
+    if not type.fields:
+        return value
+    if type.is_list:
+        item = exp.to_identifier("sorted_item", quoted=True)
+        return neutral("each_item", value, sortable(exp.column(item), replace(type, is_list=False)), item)
+    keys: list[tuple[str, exp.Expression]] = []
+    for place, (name, _) in enumerate(type.fields):
+        member = value_of(value.copy(), name)
+        known = exp.Paren(this=exp.Not(this=exp.Is(this=member, expression=exp.null())))
+        keys += [(f"n{place}", known), (f"v{place}", member.copy())]
+    return record(keys)
+
+
 def _operand(expression: exp.Expression) -> exp.Expression:
     """In parentheses, unless it is a single name, literal or call."""
     return expression if isinstance(expression, _ATOMS) else exp.Paren(this=expression)
@@ -319,6 +361,13 @@ def function_sql(call: FunctionCall, arguments: Sequence[exp.Expression]) -> exp
             return exp.Abs(this=cast(arguments[0], call.type))
         case "round" | "floor" | "ceil":
             return _rounded(call, arguments[0])
+        case "text":
+            return _as_text(type_of(call.arguments[0]).scalar, arguments[0])
+        case "integer" | "float":
+            if type_of(call.arguments[0]).scalar is Scalar.STRING:
+                return neutral(call.function, arguments[0])
+            whole = type_of(call.arguments[0]).scalar.is_float and call.function == "integer"
+            return cast(neutral("trunc", arguments[0]) if whole else arguments[0], call.type)
         case "sqrt" | "ln" | "power":
             return neutral(call.function, *(cast(argument, F64) for argument in arguments))
         case "date_trunc":
@@ -339,6 +388,12 @@ def _unit(call: FunctionCall, place: int) -> str:
     unit = call.arguments[place]
     assert isinstance(unit, Constant)
     return str(unit.value)
+
+
+def _as_text(scalar: Scalar, value: exp.Expression) -> exp.Expression:
+    if scalar.is_float:
+        return neutral("float_text", cast(value, F64))
+    return neutral("instant_text", value) if scalar is Scalar.DATETIME else cast(value, PropertyType(Scalar.STRING))
 
 
 def _rounded(call: FunctionCall, number: exp.Expression) -> exp.Expression:

@@ -2,37 +2,56 @@
 
 from typing import TYPE_CHECKING
 
-from omnigraph.lazy_names import names_of
+from omnigraph._internal.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
-    from omnigraph.graph.branches import Branch, GraphBranches
-    from omnigraph.graph.checks import lint, lint_schema
-    from omnigraph.graph.copies import clone
-    from omnigraph.graph.distances import Distance
-    from omnigraph.graph.graph import Graph
+    from omnigraph.graph.arguments import Distance
+    from omnigraph.graph.branches import Branch, GraphBranches, GraphTags, Tag
+    from omnigraph.graph.graph import Graph, clone
     from omnigraph.graph.importing import Imported, import_data, infer_schema
-    from omnigraph.graph.opening import init, open
-    from omnigraph.graph.recovery import GraphRecovery, PreparedWrite
-    from omnigraph.graph.snapshots import GraphSnapshot, TypeState
-    from omnigraph.graph.spark_start import record_spark_start
-    from omnigraph.graph.tags import GraphTags, Tag
+    from omnigraph.graph.maintenance import GraphRecovery, PreparedWrite
+    from omnigraph.graph.opening import init, open, record_spark_start
+    from omnigraph.graph.reading import GraphSnapshot, TypeState
+    from omnigraph.graph.texts import lint, lint_schema
     from omnigraph.graph.transactions import Transaction
-    from omnigraph.pipeline.choices import Lost
+    from omnigraph.tasks.engines import Lost
 
-_HOMES = {
-    "omnigraph.graph.branches": ("Branch", "GraphBranches"),
-    "omnigraph.graph.checks": ("lint", "lint_schema"),
-    "omnigraph.graph.copies": ("clone",),
-    "omnigraph.graph.distances": ("Distance",),
-    "omnigraph.graph.graph": ("Graph",),
-    "omnigraph.graph.importing": ("Imported", "import_data", "infer_schema"),
-    "omnigraph.graph.opening": ("init", "open"),
-    "omnigraph.graph.recovery": ("GraphRecovery", "PreparedWrite"),
-    "omnigraph.graph.snapshots": ("GraphSnapshot", "TypeState"),
-    "omnigraph.graph.spark_start": ("record_spark_start",),
-    "omnigraph.graph.tags": ("GraphTags", "Tag"),
+_EXPORTS = {
+    "omnigraph.graph.branches": (
+        "Branch",
+        "GraphBranches",
+        "GraphTags",
+        "Tag",
+    ),
+    "omnigraph.graph.texts": (
+        "lint",
+        "lint_schema",
+    ),
+    "omnigraph.graph.graph": (
+        "clone",
+        "Graph",
+    ),
+    "omnigraph.graph.arguments": ("Distance",),
+    "omnigraph.graph.importing": (
+        "Imported",
+        "import_data",
+        "infer_schema",
+    ),
+    "omnigraph.graph.opening": (
+        "init",
+        "open",
+        "record_spark_start",
+    ),
+    "omnigraph.graph.maintenance": (
+        "GraphRecovery",
+        "PreparedWrite",
+    ),
+    "omnigraph.graph.reading": (
+        "GraphSnapshot",
+        "TypeState",
+    ),
     "omnigraph.graph.transactions": ("Transaction",),
-    "omnigraph.pipeline.choices": ("Lost",),
+    "omnigraph.tasks.engines": ("Lost",),
 }
 
 __all__ = [
@@ -59,4 +78,4 @@ __all__ = [
     "record_spark_start",
 ]
 
-__getattr__ = names_of(__name__, _HOMES)
+__getattr__ = lazy_attributes(__name__, _EXPORTS)

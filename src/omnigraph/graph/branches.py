@@ -8,16 +8,80 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import PolicyDenied
-from omnigraph.graph.access import BRANCHES, Caller
-from omnigraph.graph.boundary import names_damage
-from omnigraph.graph.distances import Distance, distance_between
+from omnigraph.graph.access import BRANCHES, TAGS, Caller, public_api
+from omnigraph.graph.arguments import Distance, distance_between
 from omnigraph.history import MAIN, Commit
-from omnigraph.pipeline.engines import Engine, workers_of
-from omnigraph.policy import Ask
-from omnigraph.views import Repository
+from omnigraph.policy import AccessRequest
+from omnigraph.snapshot import Repository
+from omnigraph.tasks.engines import Engine, make_workers
 
 if TYPE_CHECKING:
     from omnigraph.merge import By, MergeResult, Resolution, Strategy
+
+
+# Tags: names for commits.
+
+
+@dataclass(frozen=True)
+class Tag:
+    """A tag and the commit it names.
+
+    >>> tag = g.tags.create("v2")
+    >>> assert (tag.name, tag.head) == ("v2", g.commit())
+    """
+
+    name: str
+    head: Commit
+
+    def __repr__(self) -> str:
+        return f"<Tag {self.name} at {self.head.id}>"
+
+    @property
+    def at(self) -> dt.datetime:
+        """When the tagged commit was made."""
+        return self.head.at
+
+
+@public_api
+class GraphTags:
+    """Names for commits; a tagged commit is kept by cleanup.
+
+    >>> assert g.tags.list() == []
+    """
+
+    _asks = TAGS
+
+    def __init__(self, repository: Repository, caller: Caller | None = None) -> None:
+        self._repository = repository
+        self._caller = caller
+
+    def __repr__(self) -> str:
+        return f"<tags of {self._repository.store.uri}>"
+
+    def create(self, name: str, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Tag:
+        """Name the commit of a revision. AlreadyExists if a branch or another tag has the name.
+
+        >>> tag = g.tags.create("v1", "main~1")
+        >>> assert g.query("people.gq", name="everyone", revision="v1").commit == tag.head
+        """
+        commit = self._repository.resolve(revision, as_of).snapshot.commit
+        self._repository.history.tags.create(name, commit.ref)
+        return Tag(name, commit)
+
+    def list(self) -> list[Tag]:
+        """The tags, by name.
+
+        >>> assert [tag.name for tag in g.tags.list()] == ["v1"]
+        """
+        history = self._repository.history
+        return [Tag(name, history.revisions.snapshot(ref).commit) for name, ref in history.tags.list().items()]
+
+    def delete(self, name: str) -> None:
+        """Remove a tag; its commit stays.
+
+        >>> g.tags.delete("v1")
+        """
+        self._repository.history.tags.delete(name)
 
 
 @dataclass(frozen=True)
@@ -40,7 +104,7 @@ class Branch:
         return self.head.at
 
 
-@names_damage
+@public_api
 class GraphBranches:
     """The branches of a graph.
 
@@ -139,7 +203,7 @@ class GraphBranches:
             MergeOptions(strategy, by, dry_run, actor, message, resolutions),
             delete_branch=delete_branch and refusal is None,
             expect=expect,
-            workers=workers_of(engine, self._repository.store.uri),
+            workers=make_workers(engine, self._repository.store.uri),
         )
         if refusal is None or dry_run:
             return result
@@ -150,7 +214,7 @@ class GraphBranches:
         if self._caller is None:
             return None
         try:
-            self._caller.ask(Ask("branch_delete", target_branch=branch.strip()), actor)
+            self._caller.ask(AccessRequest("branch_delete", target_branch=branch.strip()), actor)
         except PolicyDenied as refusal:
             return refusal
         return None

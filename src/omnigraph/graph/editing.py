@@ -5,8 +5,15 @@ from __future__ import annotations
 from functools import cache
 
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.query.completion import Completion, completions
-from omnigraph.language.query.statements import Statement, as_query, is_unfinished, moved, statements
+from omnigraph.language.query.completion import (
+    Completion,
+    Statement,
+    as_query,
+    completions,
+    is_unfinished,
+    moved,
+    statements,
+)
 
 __all__ = [
     "Catalog",
@@ -25,14 +32,14 @@ __all__ = [
 
 @cache
 def keywords() -> frozenset[str]:
-    from omnigraph.language.editor_tables import editor_tables
+    from omnigraph.language.query.completion import editor_tables
 
     return frozenset(editor_tables()["queries"]["keywords"])
 
 
 @cache
 def function_names() -> frozenset[str]:
-    from omnigraph.language.editor_tables import editor_tables
+    from omnigraph.language.query.completion import editor_tables
 
     return frozenset(editor_table["name"] for editor_table in editor_tables()["queries"]["functions"])
 

@@ -2,28 +2,269 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from omnigraph.graph.access import Caller
-from omnigraph.graph.boundary import names_damage
-from omnigraph.graph.branches import GraphBranches
-from omnigraph.graph.copies import CopyMethods
-from omnigraph.graph.history import HistoryMethods
+from omnigraph.errors import UsageError
+from omnigraph.graph.access import Caller, GraphState, public_api
+from omnigraph.graph.arguments import checked
+from omnigraph.graph.branches import GraphBranches, GraphTags
+from omnigraph.graph.history import HistoryMethods, UndoMethods
+from omnigraph.graph.maintenance import GraphRecovery, UpkeepMethods
 from omnigraph.graph.reading import ReadMethods
-from omnigraph.graph.recovery import GraphRecovery
-from omnigraph.graph.schemas import SchemaMethods
-from omnigraph.graph.tags import GraphTags
-from omnigraph.graph.undoing import UndoMethods
-from omnigraph.graph.upkeep import UpkeepMethods
+from omnigraph.graph.texts import read_source
 from omnigraph.graph.writing import WriteMethods
-from omnigraph.history import MAIN
+from omnigraph.history import MAIN, History, check_attribution
+from omnigraph.history.genesis import read_identity
+from omnigraph.snapshot import Repository
+from omnigraph.storage import Durability, open_store
+from omnigraph.storage.options import options_shared_with, scheme_of, storage_options_for
+from omnigraph.tasks.engines import Engine, make_runner, make_workers
+from omnigraph.tasks.progress import CopyProgress, shown_on
 
 if TYPE_CHECKING:
+    from omnigraph.evolve.apply import SchemaReceipt
+    from omnigraph.evolve.migrating import BrokenQuery
     from omnigraph.language.catalog import Catalog
+    from omnigraph.language.query.lint import LintReport
+    from omnigraph.language.schema.migration import MigrationPlan
+    from omnigraph.maintenance.replication import CopyReport
+    from omnigraph.storage.copying import StoreAddress
 
 
-@names_damage
+# Copies of a graph: clone, push and pull.
+
+
+@checked
+def clone(
+    source: str | Path,
+    target: str | Path,
+    *,
+    branches: Sequence[str] | None = None,
+    depth: int | None = None,
+    engine: Engine = "local",
+    storage_options: Mapping[str, str] | None = None,
+    target_options: Mapping[str, str] | None = None,
+    durability: Durability = "disk",
+    show_progress: bool = False,
+) -> CopyReport:
+    """Copy a graph to another place, as an independent graph with the same identity and the same commits. `branches` are those to
+    copy in addition to main (None: all); `depth` is how many commits of each (None: all): older ones are HistoryGap in the clone.
+    Tags are copied with the commits they name. The target becomes a graph only when everything has been copied; a clone that was
+    interrupted resumes when it is started again. AlreadyExists if there is a graph already.
+
+    `storage_options` are those of the source, and of the target if it is in a store of the same kind.
+
+    >>> og.clone("./cities", "./cities-copy", depth=10)
+    >>> assert og.open("./cities-copy").commit() == og.open("./cities").commit()
+    """
+    from omnigraph.maintenance.cloning import clone as clone_graph
+
+    repository = Repository.open(str(source), storage_options, durability)
+    place = place_of(repository, str(target), target_options, durability)
+    with shown_on(sys.stderr, show_progress) as progress:
+        workers = make_workers(engine, repository.store.uri, progress)
+        watch = CopyProgress(progress)
+        return clone_graph(repository, place, branches=branches, depth=depth, workers=workers, watch=watch)
+
+
+@public_api
+class CopyMethods(GraphState):
+    """The methods of a graph that exchange branches with other copies of it."""
+
+    def push(
+        self,
+        target: str | Path,
+        branch: str = MAIN,
+        *,
+        to: str | None = None,
+        engine: Engine = "local",
+        storage_options: Mapping[str, str] | None = None,
+        actor: str | None = None,
+        show_progress: bool = False,
+    ) -> CopyReport:
+        """Bring a branch of another copy of this graph up to date with this one: first the missing files, then the commits.
+
+        The branch there only moves forward: NotFastForward if it has commits that are not here, or lacks commits that these build
+        on. A missing branch is created. Tags are pushed with the commits they name. A push that was interrupted resumes when it
+        is started again. `storage_options` are those of the target; this graph's own, if they are for the same kind of store.
+
+        `to` is for a branch that has diverged: the target gets a new branch of that name, which starts at the newest commit that
+        both have and adds everything done here since as one commit, by `actor`. It can be merged there.
+
+        >>> og.clone("./people", "./people-copy")
+        >>> assert g.push("./people-copy").commits == {"main": 0}
+        """
+        from omnigraph.maintenance.replication import push, push_as_one
+
+        check_attribution(actor, None)
+        place = place_of(self._repository, str(target), storage_options)
+        store = place.open()
+        history = History(store, read_identity(store))
+        with shown_on(sys.stderr, show_progress) as progress:
+            workers, watch = make_workers(engine, self.uri, progress), CopyProgress(progress)
+            if to is None:
+                return push(self._repository, history, branch, place, workers, watch)
+            return push_as_one(self._repository, history, branch, to, place, workers, watch, actor=actor)
+
+    def pull(
+        self,
+        source: str | Path,
+        branch: str = MAIN,
+        *,
+        engine: Engine = "local",
+        storage_options: Mapping[str, str] | None = None,
+        show_progress: bool = False,
+    ) -> CopyReport:
+        """The reverse of `push`: bring a branch here up to date with another copy of this graph.
+
+        >>> copy = og.open("./people-copy")
+        >>> assert copy.pull("./people").commits == {"main": 0}
+        """
+        from omnigraph.maintenance.replication import push
+
+        place = place_of(self._repository, str(source), storage_options)
+        origin = Repository.open(place.uri, dict(place.options) or None)
+        own = place_of(origin, self.uri, self._repository.tables.options)
+        with shown_on(sys.stderr, show_progress) as progress:
+            workers = make_workers(engine, self.uri, progress)
+            return push(origin, self._repository.history, branch, own, workers, CopyProgress(progress))
+
+
+def place_of(
+    repository: Repository, uri: str, options: Mapping[str, str] | None, durability: Durability = "disk"
+) -> StoreAddress:
+    """Where another copy of the graph is. Without `options`, the graph's own are used as far as they fit."""
+    from omnigraph.storage.copying import StoreAddress
+
+    for address in (uri, repository.store.uri):
+        if scheme_of(address) == "memory":
+            raise UsageError(
+                f"{address} lives in the memory of one process, and has no files to copy",
+                hint="export it, and load the export into a graph on disk or in an object store",
+            )
+    chosen = options_shared_with(uri, repository.tables.options) if options is None else dict(options)
+    return StoreAddress.of(
+        open_store(uri, storage_options=chosen or None).uri, storage_options_for(uri, chosen), durability
+    )
+
+
+# Schemas: checking queries against them, comparing and changing them.
+
+
+@public_api
+class SchemaMethods(GraphState):
+    """The methods of a graph that compare, check and change schemas."""
+
+    def lint(self, gq: str | Path, *, revision: str = MAIN, as_of: str | dt.datetime | None = None) -> LintReport:
+        """Check every query of a `.gq` text or file against the schema: mistakes, and advice.
+
+        >>> assert g.lint("people.gq").status == "ok"
+        """
+        from omnigraph.language.query.lint import lint_queries
+
+        text, file = read_source(gq, ".gq")
+        return lint_queries(text, self._view(revision, as_of).catalog, file)
+
+    def plan_schema(
+        self,
+        schema: str | Path,
+        *,
+        branch: str = MAIN,
+        with_: str | Path | None = None,
+        allow_data_loss: bool = False,
+    ) -> MigrationPlan:
+        """What changing a branch to another schema would do, step by step. Nothing is changed.
+
+        `with_` and `allow_data_loss` are as in `apply_schema`; mutations that do not fit the new schema are refused. Rows are not
+        checked: see `apply_schema(..., dry_run=True)`.
+
+        >>> plan = g.plan_schema(SCHEMA + "node Team { name: String @key }")
+        >>> assert plan.lines() == ["add node type 'Team'"]
+        """
+        from omnigraph.evolve.apply import SchemaChange
+        from omnigraph.evolve.migrating import Migration, check_migration
+
+        text, file = read_source(schema, ".pg")
+        before = self._repository.head(branch)[1].catalog
+        plan = SchemaChange(text, file, allow_data_loss).plan(before)
+        if with_ is not None:
+            check_migration(before, plan.catalog, Migration(*read_source(with_, ".gq")))
+        return plan
+
+    def broken_queries(self, schema: str | Path, queries: str | Path, *, branch: str = MAIN) -> tuple[BrokenQuery, ...]:
+        """Which queries of a folder of `.gq` files, or of one file, changing a branch to another schema would break.
+
+        >>> assert g.broken_queries(SCHEMA, ".") == ()
+        """
+        from omnigraph.evolve.migrating import broken_queries
+
+        plan = self.plan_schema(schema, branch=branch)
+        return broken_queries(self._repository.head(branch)[1].catalog, plan.catalog, Path(queries))
+
+    def diff_schema(self, a: str, b: str | Path) -> MigrationPlan:
+        """The steps from the schema of one revision to that of another, or to a `.pg` file.
+
+        >>> assert g.diff_schema("main", "inbox").lines() == []
+        """
+        from omnigraph.language.schema.migration import MigrationPlan, compare_catalogs, plan_migration
+
+        before = self._repository.resolve(a).catalog
+        if isinstance(b, Path) or b.endswith(".pg"):
+            text, file = read_source(b, ".pg")
+            return plan_migration(before, text, file)
+        after = self._repository.resolve(b).catalog
+        return MigrationPlan(compare_catalogs(before, after), after)
+
+    def apply_schema(
+        self,
+        schema: str | Path,
+        *,
+        branch: str = MAIN,
+        with_: str | Path | None = None,
+        allow_data_loss: bool = False,
+        dry_run: bool = False,
+        engine: Engine = "local",
+        actor: str | None = None,
+        message: str | None = None,
+        if_commit: str | None = None,
+        show_progress: bool = False,
+    ) -> SchemaReceipt:
+        """Change a branch to another schema, as one commit; no commit if nothing changes. SchemaChangeRefused if a step is not
+        possible, or if entities prevent it, with these entities. With `dry_run` this is only checked. `with_` are mutations (a
+        `.gq` text or file) that run in the same commit, under the new schema; they can read the properties and types that it
+        drops. `allow_data_loss` permits hard drops, after which no read of the branch sees the values, and rounding of numbers
+        that are too long for F64.
+
+        >>> receipt = g.apply_schema(SCHEMA.replace("age: I32?", "age: I64?"), branch="inbox")
+        >>> assert receipt.commit.kind == "schema"
+        """
+        from omnigraph.evolve.apply import SchemaChange, apply_schema
+        from omnigraph.evolve.migrating import Migration
+        from omnigraph.tasks.progress import shown_on
+
+        text, file = read_source(schema, ".pg")
+        migration = None if with_ is None else Migration(*read_source(with_, ".gq"))
+        with shown_on(sys.stderr, show_progress) as progress:
+            return apply_schema(
+                self._repository,
+                SchemaChange(text, file, allow_data_loss, migration),
+                branch,
+                partial(make_runner, engine, self.uri, progress),
+                progress=progress,
+                dry_run=dry_run,
+                actor=actor,
+                message=message,
+                if_commit=if_commit,
+            )
+
+
+@public_api
 class Graph(WriteMethods, UndoMethods, UpkeepMethods, CopyMethods, ReadMethods, SchemaMethods, HistoryMethods):
     """An open graph. Safe to share between threads; any number of processes may have it open.
 

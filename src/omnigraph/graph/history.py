@@ -3,24 +3,73 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, get_args
 
-from omnigraph.deadlines import Cancellation, Deadline
+from omnigraph._internal.deadlines import Cancellation, Deadline
 from omnigraph.errors import NotFound, UsageError
-from omnigraph.graph.boundary import names_damage
-from omnigraph.graph.distances import Distance, distance_between
-from omnigraph.graph.state import GraphState
-from omnigraph.history import MAIN, Commit
-from omnigraph.pipeline.engines import Engine, workers_of
+from omnigraph.graph.access import GraphState, public_api
+from omnigraph.graph.arguments import Distance, distance_between
+from omnigraph.history import MAIN, Commit, CommitKind
+from omnigraph.tasks.engines import Engine, make_workers
 
 if TYPE_CHECKING:
     from omnigraph.changes import Baseline, CommitPage, EntityChange, FeedPage, TypeChanges
+    from omnigraph.merge import By, MergeResult, Resolution, Strategy
     from omnigraph.read import EntityVersion
 
 
-@names_damage
+# Undo: reverting a commit, or everything since a revision.
+
+
+@public_api
+class UndoMethods(GraphState):
+    """The methods of a graph that undo changes. They add commits and remove none."""
+
+    def revert(
+        self,
+        commit: str,
+        *,
+        branch: str = MAIN,
+        strategy: Strategy = "fail",
+        by: By = "row",
+        dry_run: bool = False,
+        actor: str | None = None,
+        message: str | None = None,
+        resolutions: Sequence[Resolution] = (),
+    ) -> MergeResult:
+        """Undo what a commit changed, on a branch as it is now, as one commit; for a merge, what it changed against its first
+        parent. `commit` is any revision.
+
+        Later changes to the same entities conflict as in a merge, and are settled in the same way: "ours" is the branch, "theirs" the state before
+        the commit. MergeConflicts if a conflict is not settled; nothing is published then.
+
+        >>> draft = g.branches.create("draft")
+        >>> receipt = g.mutate("people.gq", {"name": "Ada", "age": 99}, name="grow", branch="draft")
+        >>> result = g.revert("draft", branch="draft", actor="ada")
+        >>> assert g.entity("Person", "Ada", revision="draft") == g.entity("Person", "Ada")
+        """
+        from omnigraph.merge import MergeOptions, revert_commit
+
+        options = MergeOptions(strategy, by, dry_run, actor, message, resolutions)
+        return revert_commit(self._repository, self._repository.history.revisions.commit(commit), branch, options)
+
+    def reset(self, branch: str, to: str, *, actor: str | None = None, message: str | None = None) -> Commit | None:
+        """Give a branch the content and the schema of any revision, as one commit; None if it has them already.
+
+        The previous content stays in the branch's history. PreconditionFailed if another commit reaches the branch meanwhile.
+
+        >>> assert g.reset("draft", "draft~1", actor="ada").kind == "reset"
+        >>> g.branches.delete("draft", force=True)
+        """
+        from omnigraph.merge import reset_branch
+
+        entry = self._repository.history.revisions.entry(to)
+        return reset_branch(self._repository, branch, entry, actor=actor, message=message)
+
+
+@public_api
 class HistoryMethods(GraphState):
     """The methods of a graph that say what was done to it."""
 
@@ -32,16 +81,20 @@ class HistoryMethods(GraphState):
         limit: int = 50,
         before: str | None = None,
         actor: str | None = None,
+        kind: str | None = None,
     ) -> list[Commit]:
         """The commits up to a revision, newest first, along first parents, inherited ones included; with `before`, those
-        older than that commit.
+        older than that commit. `actor` and `kind` ("load", "merge", …) leave out all others.
 
         >>> assert [commit.kind for commit in g.commits(limit=2, actor="ada")] == ["optimize", "mutation"]
         """
         if limit < 1:
             raise UsageError(f"a page has at least one commit, not {limit}")
+        if kind is not None and kind not in get_args(CommitKind):
+            raise UsageError(f"'{kind}' is not a kind of commits", hint=", ".join(get_args(CommitKind)))
         history = self._repository.history
-        return history.log.page(history.revisions.entry(revision, as_of), limit=limit, before=before, actor=actor)
+        entry = history.revisions.entry(revision, as_of)
+        return history.log.page(entry, limit=limit, before=before, actor=actor, kind=kind)
 
     def commit(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Commit:
         """The commit of a revision.
@@ -117,7 +170,7 @@ class HistoryMethods(GraphState):
 
         before, after = self._repository.resolve(a), self._repository.resolve(b)
         only = ChangeFilter.of(kinds, types, ops, ids, catalog=after.catalog)
-        return diff(before, after, only=only, workers=workers_of(engine, self.uri))
+        return diff(before, after, only=only, workers=make_workers(engine, self.uri))
 
     def diff_stat(
         self, a: str, b: str, *, types: Iterable[str] | None = None, kinds: Iterable[str] | None = None
@@ -237,7 +290,7 @@ class HistoryMethods(GraphState):
         >>> assert g.commit().id.encode() in last
         """
         from omnigraph.changes import ChangeFilter, baseline_blocks
-        from omnigraph.pipeline.export.streams import chunks
+        from omnigraph.export.job import chunks
 
         only = ChangeFilter.of(kinds, types, ops, catalog=self._repository.head(branch)[1].catalog)
         return chunks(baseline_blocks(self._repository, branch, only=only))

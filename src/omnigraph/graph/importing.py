@@ -12,13 +12,13 @@ from omnigraph.graph.arguments import checked
 from omnigraph.graph.graph import Graph
 from omnigraph.graph.opening import init
 from omnigraph.history import check_attribution
-from omnigraph.pipeline.engines import Engine
 from omnigraph.storage import Durability
+from omnigraph.tasks.engines import Engine
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.choices import Missing
-    from omnigraph.pipeline.infer.inferring import InferredSchema
-    from omnigraph.pipeline.load.receipt import LoadReceipt
+    from omnigraph.infer.inferring import InferredSchema
+    from omnigraph.load.receipt import LoadReceipt
+    from omnigraph.tasks.engines import Missing
 
 SAMPLE_ROWS = 100_000
 """How many rows of each table are sampled by default."""
@@ -49,9 +49,9 @@ def infer_schema(
     """
     import sys
 
-    from omnigraph.pipeline.infer.choices import Choices
-    from omnigraph.pipeline.infer.inferring import infer
-    from omnigraph.pipeline.progress import shown_on
+    from omnigraph.infer.choices import Choices
+    from omnigraph.infer.inferring import infer
+    from omnigraph.tasks.progress import shown_on
 
     with shown_on(sys.stderr, show_progress) as progress:
         return infer(

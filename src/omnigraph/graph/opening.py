@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from omnigraph._internal.runtime import Runtime
 from omnigraph.errors import UsageError
 from omnigraph.graph.access import Caller
 from omnigraph.graph.arguments import checked
 from omnigraph.graph.graph import Graph
 from omnigraph.graph.texts import read_source
-from omnigraph.policy import Gate, check_gate
-from omnigraph.runtime import Runtime
+from omnigraph.policy import Authorizer, check_gate
+from omnigraph.snapshot import Repository, new_table_id
 from omnigraph.storage import Durability
-from omnigraph.views import Repository, new_table_id
+
+# Recording Spark's start on this machine, so that it takes half the time.
+
+
+def record_spark_start(say: Callable[[str], None]) -> tuple[Path, bool]:
+    """Where the record is, and whether it was made now. `say` is called with each step."""
+    from omnigraph.spark.sessions import require_pyspark
+    from omnigraph.spark.start_cache import find
+
+    require_pyspark()
+
+    cache = find()
+    if cache is None:
+        raise UsageError(
+            "Spark's start can be recorded only for the Java that comes with OmniGraph, and in a cache folder of the user's own",
+            hint="unset JAVA_HOME, and set XDG_CACHE_HOME to a folder of yours if there is no home folder",
+        )
+    return cache.path, cache.make(say)
+
 
 Verify = Literal["used", "full"]
 
@@ -29,7 +49,7 @@ def init(
     durability: Durability = "disk",
     memory: str | int | None = None,
     runtime: Runtime | None = None,
-    policy: Gate | None = None,
+    policy: Authorizer | None = None,
 ) -> Graph:
     """Create a graph at a folder or address, with the schema of a `.pg` text or file.
 
@@ -56,7 +76,8 @@ def open(
     memory: str | int | None = None,
     runtime: Runtime | None = None,
     verify: Verify = "used",
-    policy: Gate | None = None,
+    policy: Authorizer | None = None,
+    read_only: bool = False,
 ) -> Graph:
     """Open an existing graph. GraphNotFound if there is none, UnsupportedFormat if it needs a newer omnigraph.
 
@@ -70,21 +91,30 @@ def open(
     With a `policy` every call is checked first, including reads: `g.as_(actor)` is the graph as that actor uses it, and a call
     without an actor is PolicyDenied.
 
+    If it is `read_only`, every call that would change the graph is a UsageError.
+
     >>> with og.open("./cities", verify="full") as cities:
     ...     assert cities.commit().kind == "init"
     """
     if verify not in ("used", "full"):
         raise UsageError(f"{verify!r} is not a way to verify a graph", hint='verify="used" or verify="full"')
+    if str(uri).startswith(("http://", "https://")):
+        raise UsageError(
+            f"'{uri}' is the address of a server",
+            hint=f'og.connect("{uri}", graph="NAME") in Python, --server {uri} on the command line',
+        )
     caller = _caller(policy)
+    if read_only:
+        caller = replace(caller or Caller(None, None), is_read_only=True)
     repository = Repository.open(str(uri), storage_options, durability, _runtime(memory, runtime))
     if verify == "full":
-        from omnigraph.pipeline.verify.job import verify as verify_graph
+        from omnigraph.maintenance.verify.job import verify as verify_graph
 
         verify_graph(repository, all=True).raise_damage()
     return Graph(repository, caller)
 
 
-def _caller(policy: Gate | None) -> Caller | None:
+def _caller(policy: Authorizer | None) -> Caller | None:
     return None if policy is None else Caller(check_gate(policy), None)
 
 

@@ -4,30 +4,249 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Literal
 
-from omnigraph.deadlines import Cancellation, Deadline
+from omnigraph._internal.deadlines import Cancellation, Deadline
 from omnigraph.errors import NotFound, UsageError
-from omnigraph.graph.boundary import names_damage
-from omnigraph.graph.snapshots import GraphSnapshot, snapshot_of
-from omnigraph.graph.state import GraphState
+from omnigraph.graph.access import ALGORITHMS, FRAMES, Caller, GraphState, public_api
 from omnigraph.graph.texts import compiled_read
-from omnigraph.history import MAIN
-from omnigraph.pipeline.engines import AUTO, Engine, session_of
-from omnigraph.values.entities import Entity
+from omnigraph.history import MAIN, Commit
+from omnigraph.snapshot import View
+from omnigraph.tasks.engines import AUTO, Engine, open_session
+from omnigraph.values.arrow import Entity
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from omnigraph.graph.algorithms import GraphAlgorithms
-    from omnigraph.graph.frames import GraphTables
-    from omnigraph.maintenance.indexes import IndexState
-    from omnigraph.pipeline.choices import FileFormat, StreamFormat
-    from omnigraph.read import Blob, Explanation, Picture, Result, SqlResult
+    from omnigraph.algorithms.projection import Algorithm
+    from omnigraph.algorithms.result import AlgorithmResult
+    from omnigraph.indexing.indexes import IndexState
+    from omnigraph.language.catalog import Catalog
+    from omnigraph.pictures.picture import Picture
+    from omnigraph.read import Blob, Explanation, Result, SqlResult
+    from omnigraph.spark.frames import DataFrame, SparkSession
+    from omnigraph.tasks.engines import FileFormat, StreamFormat
 
 
-@names_damage
+# Graph algorithms on one snapshot.
+
+
+@public_api
+class GraphAlgorithms:
+    """Algorithms over the edges of one type, and all nodes of the types that it connects.
+
+    >>> algorithms = g.algorithms()
+    """
+
+    _asks = ALGORITHMS
+
+    def __init__(
+        self, view: View, engine: Engine = AUTO, caller: Caller | None = None, session: SparkSession | None = None
+    ) -> None:
+        self._repository = view.repository
+        self._view = view
+        self._engine = engine
+        self._caller = caller
+        self._session = session
+
+    def __repr__(self) -> str:
+        return f"<GraphAlgorithms at {self._view.snapshot.commit.id}>"
+
+    def pagerank(
+        self,
+        edge: str,
+        *,
+        weight: str | None = None,
+        damping: float = 0.85,
+        tolerance: float = 1e-8,
+        rounds: int | None = None,
+    ) -> AlgorithmResult:
+        """`rank`: how often a random walk visits each node. It follows edges in proportion to `weight`; with probability 1 -
+        `damping`, and where no edge leads on, it jumps to any node. Ranks sum to 1, and their errors to at most `tolerance`;
+        or, with `rounds`, they are what so many steps make of equal ranks.
+
+        >>> ranks = algorithms.pagerank("Knows")
+        >>> assert ranks.to_pandas().sort_values("rank").iloc[-1]["id"] == "Cy"
+        """
+        from omnigraph.algorithms.projection import PageRank
+
+        return self._run(PageRank(damping, tolerance, rounds), edge, weight)
+
+    def connected_components(self, edge: str) -> AlgorithmResult:
+        """`component`: the smallest id among the nodes that a node is connected to, ignoring the direction of edges.
+
+        >>> assert "Ada" in set(algorithms.connected_components("Knows").to_pandas()["component"])
+        """
+        from omnigraph.algorithms.projection import ConnectedComponents
+
+        return self._run(ConnectedComponents(), edge)
+
+    def label_propagation(
+        self, edge: str, *, weight: str | None = None, rounds: int = 10, ties: Literal["own", "smallest"] = "own"
+    ) -> AlgorithmResult:
+        """`label`: the id of a node that represents a community. In each of `rounds` every node takes the label that most of its
+        neighbours have, or the one with the largest sum of weights. Nothing is random: among equals a node keeps its own label, or takes the
+        smallest, or always the smallest (`ties`).
+
+        >>> assert len(algorithms.label_propagation("Knows", rounds=3)) == len(ranks)
+        """
+        from omnigraph.algorithms.projection import LabelPropagation
+
+        return self._run(LabelPropagation(rounds, ties), edge, weight)
+
+    def shortest_paths(self, edge: str, sources: Sequence[str], *, weight: str | None = None) -> AlgorithmResult:
+        """`distance` from the nearest of `sources` (ids), along the direction of edges: hops, or the least sum of weights. Null
+        for nodes that no path reaches.
+
+        >>> hops = algorithms.shortest_paths("Knows", ["Ada"]).to_pandas().set_index("id")["distance"]
+        >>> assert (hops["Ada"], hops["Bo"]) == (0, 1)
+        """
+        from omnigraph.algorithms.projection import ShortestPaths
+
+        return self._run(ShortestPaths(tuple(sources) if not isinstance(sources, str) else sources), edge, weight)
+
+    def triangle_count(self, edge: str) -> AlgorithmResult:
+        """`triangles`: how many triangles a node is part of. Directions, parallel edges and loops are ignored.
+
+        >>> assert set(algorithms.triangle_count("Knows").to_pandas()["triangles"]) == {0}
+        """
+        from omnigraph.algorithms.projection import TriangleCount
+
+        return self._run(TriangleCount(), edge)
+
+    def local_clustering(self, edge: str) -> AlgorithmResult:
+        """`clustering`: how closely a node's neighbours are connected. Of n neighbours n(n - 1) edges could connect two, one in
+        each direction; the share of those that exist, or 0 for fewer than two neighbours.
+
+        >>> assert set(algorithms.local_clustering("Knows").to_pandas()["clustering"]) == {0.0}
+        """
+        from omnigraph.algorithms.projection import LocalClustering
+
+        return self._run(LocalClustering(), edge)
+
+    def _run(self, algorithm: Algorithm, edge: str, weight: str | None = None) -> AlgorithmResult:
+        from omnigraph.algorithms.job import run_algorithm
+
+        return run_algorithm(self._view, algorithm, edge, weight, engine=self._engine, session=self._session)
+
+
+# The types of a graph, and what changed between two revisions, as Spark DataFrames.
+
+
+@public_api
+class GraphTables:
+    """The types of a graph at one snapshot, as Spark DataFrames.
+
+    >>> tables = g.spark()
+    """
+
+    _asks = FRAMES
+
+    def __init__(self, view: View, spark: SparkSession, caller: Caller | None = None) -> None:
+        self._repository = view.repository
+        self._view = view
+        self._spark = spark
+        self._caller = caller
+
+    def __repr__(self) -> str:
+        return f"<GraphTables at {self._view.snapshot.commit.id}>"
+
+    def table(self, type: str, columns: Sequence[str] | None = None, filter: str | None = None) -> DataFrame:
+        """The entities of a type. `columns` and `filter` ("age > 30 AND tier = 'pro'") are applied while reading.
+
+        >>> assert tables.table("Person", filter="age > 50").count() >= 1
+        """
+        from omnigraph.spark.frames import table_frame
+
+        return table_frame(self._view, self._spark, type, columns, filter)
+
+    def query(
+        self, gq: str | Path, params: Mapping[str, object] | None = None, *, name: str | None = None
+    ) -> DataFrame:
+        """The rows of a read as a DataFrame that nothing is collected for: Spark plans the read together with what follows. Its
+        session is one of its own, with the settings that the meaning of the query depends on. A whole entity is its id.
+
+        >>> friends = tables.query("people.gq", {"of": "Ada"}, name="friends")
+        >>> assert friends.where("name like 'B%'").count() == 1
+        """
+        from omnigraph.spark.queries import read_frame
+
+        plan, bound = compiled_read(gq, self._view, params, name)
+        return read_frame(self._view, plan, bound, self._spark)
+
+    @property
+    def algorithms(self) -> GraphAlgorithms:
+        """Algorithms on this snapshot, in this process if the graph is small and on Spark otherwise. `to_spark()` of a result
+        gives a DataFrame of this session."""
+
+        return GraphAlgorithms(self._view, caller=self._caller, session=self._spark)
+
+    def diff(self, a: str, b: str, type: str | None = None) -> DataFrame:
+        """What changed from one revision to another: op, type, id, and the entity before and after as JSON text. For one `type`:
+        op, id, and the entity as a struct with the columns of that type at `b`. Rows are in no order.
+
+        >>> changed = tables.diff("main~1", "main", type="Person")
+        >>> assert changed.columns == ["op", "id", "before", "after"]
+        """
+        from omnigraph.load.inputs import table_key
+        from omnigraph.spark.diff_frames import diff_frame, type_diff_frame
+
+        before, after = self._repository.resolve(a), self._repository.resolve(b)
+        if type is None:
+            return diff_frame(self._spark, before, after)
+        return type_diff_frame(self._spark, before, after, after.entity(table_key(after.catalog, type)))
+
+
+# What one snapshot holds: its commit, its schema, and each type's table.
+
+
+@dataclass(frozen=True)
+class TypeState:
+    """One type in a snapshot. `version` counts the writes to its table; 0 if nothing was ever written.
+
+    >>> (people,) = [type for type in g.snapshot().types if type.name == "Person"]
+    >>> assert (people.kind, people.entities) == ("node", 4)
+    """
+
+    kind: Literal["node", "edge"]
+    name: str
+    entities: int
+    version: int
+    path: str
+
+
+@dataclass(frozen=True)
+class GraphSnapshot:
+    """One immutable state of the graph. Every type that the schema declares is listed, edges first.
+
+    >>> old = g.snapshot("main~1")
+    >>> assert old.commit == g.commit("main~1")
+    >>> assert list(old.schema.nodes) == ["Person", "City"]
+    """
+
+    commit: Commit
+    schema: Catalog
+    types: tuple[TypeState, ...]
+
+    def __repr__(self) -> str:
+        return f"<GraphSnapshot at {self.commit.id}: {sum(type.entities for type in self.types)} entities>"
+
+
+def snapshot_of(view: View) -> GraphSnapshot:
+    from omnigraph.language.catalog import NodeType
+
+    types = []
+    for key, entity in view.catalog.tables.items():
+        state = view.state(key)
+        kind: Literal["node", "edge"] = "node" if isinstance(entity, NodeType) else "edge"
+        version = 0 if state is None else state.generation
+        types.append(TypeState(kind, entity.name, view.rows(key), version, view.path(key)))
+    return GraphSnapshot(view.snapshot.commit, view.catalog, tuple(types))
+
+
+@public_api
 class ReadMethods(GraphState):
     """The methods of a graph that answer from one snapshot."""
 
@@ -57,13 +276,13 @@ class ReadMethods(GraphState):
         deadline = Deadline(timeout, cancellation=cancel)
         view = self._view(revision, as_of)
         if schema_of is not None:
-            from omnigraph.pipeline.evolve.queries import seen_through
+            from omnigraph.evolve.migrating import seen_through
 
             view = seen_through(view, self._view(schema_of, None))
         plan, bound = compiled_read(gq, view, params, name)
-        session = session_of(engine, self.uri)
+        session = open_session(engine, self.uri)
         if session is not None:
-            from omnigraph.pipeline.spark.queries import run_read_on_spark
+            from omnigraph.spark.queries import run_read_on_spark
 
             return run_read_on_spark(view, plan, bound, session, deadline=deadline)
         from omnigraph.read import run_read
@@ -147,7 +366,7 @@ class ReadMethods(GraphState):
         >>> assert len(g.picture().nodes) == 2
         >>> g.picture("Person", "Ada", hops=2).save("around-ada.html")
         """
-        from omnigraph.read import node_picture, schema_picture
+        from omnigraph.pictures.picture import node_picture, schema_picture
 
         if (type is None) != (id is None):
             raise UsageError("a picture of a node needs a type and an id", hint='g.picture("Person", "ada")')
@@ -179,7 +398,7 @@ class ReadMethods(GraphState):
         >>> assert g.export("export.jsonl") == 6
         >>> assert g.export("export.csv", format="csv", types=["Person"]) == 3
         """
-        from omnigraph.pipeline.export.job import export
+        from omnigraph.export.job import export
 
         view = self._view(revision, as_of)
         return export(view, target, format=format, types=types, force=force, engine=engine)
@@ -199,7 +418,7 @@ class ReadMethods(GraphState):
         >>> lines = b"".join(g.export_stream(types=["Person"])).splitlines()
         >>> assert len(lines) == 3
         """
-        from omnigraph.pipeline.export.streams import export_stream
+        from omnigraph.export.job import export_stream
 
         return export_stream(self._view(revision, as_of), format, types)
 
@@ -211,9 +430,8 @@ class ReadMethods(GraphState):
         >>> tables = g.spark("local[2]", revision="main")
         >>> assert tables.table("Person", columns=["name"]).count() == 3
         """
-        from omnigraph.graph.frames import GraphTables
 
-        session = session_of(engine, self.uri)
+        session = open_session(engine, self.uri)
         if session is None:
             raise UsageError(
                 "Spark DataFrames need the engine Spark", hint='engine="spark", a Spark master, or a Spark session'
@@ -229,7 +447,6 @@ class ReadMethods(GraphState):
 
         >>> ranks = g.algorithms().pagerank("Knows")
         """
-        from omnigraph.graph.algorithms import GraphAlgorithms
 
         return GraphAlgorithms(self._view(revision, as_of), engine, self._caller)
 
@@ -268,6 +485,6 @@ class ReadMethods(GraphState):
 
         >>> assert {index.column for index in g.indexes() if index.table_key == "node:City"} == {"id", "name"}
         """
-        from omnigraph.maintenance.indexes import index_state
+        from omnigraph.indexing.indexes import index_state
 
         return index_state(self._view(revision, as_of))

@@ -36,7 +36,7 @@ def compile_stored(sources: Mapping[str, str], catalog: Catalog) -> dict[str, St
     """
     if not sources:
         return {}
-    from omnigraph.language.query.compiler import compile_queries
+    from omnigraph.language.query.mutations import compile_queries
 
     queries: dict[str, StoredQuery] = {}
     for file, text in sources.items():
@@ -65,8 +65,8 @@ def read_query_files(place: Path) -> dict[str, str]:
 
 def find_query(place: Path, name: str) -> Path:
     """The file that has the query of a name. UsageError if no file has it, or several do."""
-    from omnigraph.language.query.compiler import query_names
     from omnigraph.language.query.expressions import suggestion
+    from omnigraph.language.query.mutations import query_names
 
     texts = read_query_files(place)
     names = {file: query_names(text, file) for file, text in texts.items()}

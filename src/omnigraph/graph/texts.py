@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from omnigraph.errors import UsageError
-from omnigraph.views import View
+from omnigraph.graph.arguments import checked
+from omnigraph.snapshot import View
 
 if TYPE_CHECKING:
+    from omnigraph.language.query.lint import LintReport
     from omnigraph.language.query.plan import MutationPlan, ReadPlan
+    from omnigraph.language.schema.lint import SchemaFinding
+
 
 Parameters = Mapping[str, object]
 
@@ -52,7 +56,7 @@ def _compiled(
     gq: str | Path | SourceText, view: View, params: Parameters | None, name: str | None
 ) -> tuple[ReadPlan | MutationPlan, dict[str, object]]:
     from omnigraph.language.parameters import bind_parameters
-    from omnigraph.language.query.compiler import compile_query
+    from omnigraph.language.query.mutations import compile_query
 
     text, file = read_source(gq, ".gq")
     plan = compile_query(text, view.catalog, name, file)
@@ -62,8 +66,8 @@ def _compiled(
 def spelled_parameters(gq: str | Path, name: str | None, texts: Mapping[str, str]) -> dict[str, object]:
     """Parameter values parsed from text by the types that the query declares: `18` is a number for an I32 and text for a String.
     Lists are JSON. The value of an unknown parameter stays text; running the query will refuse it."""
-    from omnigraph.language.query.compiler import parameter_types
-    from omnigraph.values.csv_cells import cell_value
+    from omnigraph.language.query.mutations import parameter_types
+    from omnigraph.values.columns import cell_value
 
     text, file = read_source(gq, ".gq")
     types = parameter_types(text, name, file)
@@ -72,7 +76,7 @@ def spelled_parameters(gq: str | Path, name: str | None, texts: Mapping[str, str
 
 def declared_parameters(gq: str | Path, name: str | None) -> list[str]:
     """The names of the parameters that a query declares."""
-    from omnigraph.language.query.compiler import parameter_types
+    from omnigraph.language.query.mutations import parameter_types
 
     text, file = read_source(gq, ".gq")
     return list(parameter_types(text, name, file))
@@ -94,3 +98,37 @@ def read_source(text_or_path: str | Path | SourceText, suffix: str = "") -> Sour
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:  # not UTF-8, or not a valid path
         raise UsageError(f"cannot read {path}: {error}") from None
+
+
+# Checks before use: queries against a schema, and a schema by itself.
+
+
+@checked
+def lint(gq: str | Path, schema: str | Path) -> LintReport:
+    """Check every query of a `.gq` text or file against a `.pg` text or file: mistakes, and advice.
+
+    `g.lint(gq)` checks against a graph's own schema. Mistakes in the queries are reported, not raised.
+
+    >>> report = og.lint("query q() { match { $p: Persn } return { $p.name } }", "node Person { name: String @key }")
+    >>> assert report.status == "error"
+    """
+    from omnigraph.language.query.lint import lint_queries
+    from omnigraph.language.schema.compiler import compile_schema
+
+    text, file = read_source(schema, ".pg")
+    catalog = compile_schema(text, file)
+    queries, query_file = read_source(gq, ".gq")
+    return lint_queries(queries, catalog, query_file)
+
+
+@checked
+def lint_schema(schema: str | Path, *, is_first: bool = True) -> tuple[SchemaFinding, ...]:
+    """What looks wrong in a schema that compiles. `is_first` says that it is the first schema of its graph.
+
+    >>> (finding,) = og.lint_schema("node Doc { embedding: Vector(3) }")
+    >>> assert finding.code == "OG-VE-102"
+    """
+    from omnigraph.language.schema.lint import lint_schema as find_in_schema
+
+    text, file = read_source(schema, ".pg")
+    return find_in_schema(text, file, is_first=is_first)

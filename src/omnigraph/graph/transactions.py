@@ -8,20 +8,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.deadlines import Deadline
+from omnigraph._internal.deadlines import Deadline
 from omnigraph.errors import OmnigraphError, UsageError
-from omnigraph.graph.access import TRANSACTION, Caller, touched
-from omnigraph.graph.boundary import names_damage
+from omnigraph.graph.access import TRANSACTION, Caller, public_api, touched
 from omnigraph.graph.texts import SourceText, compiled_mutation, compiled_read, read_source
 from omnigraph.history import KeyName, Once
-from omnigraph.policy import Ask
-from omnigraph.values.entities import Entity, Value, entity_value
-from omnigraph.views import Repository, View
+from omnigraph.policy import AccessRequest
+from omnigraph.snapshot import Repository, View
+from omnigraph.values.arrow import Entity, Value, entity_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from omnigraph.expressions.arguments import Arguments
+    from omnigraph.expressions.functions import Arguments
     from omnigraph.language.query.plan import MutationPlan, ReadPlan
     from omnigraph.read import Result
     from omnigraph.write import GroupCommitter, Receipt, WriteTransaction
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 State = Literal["open", "committed", "rolled back", "failed"]
 
 
-@names_damage
+@public_api
 class Transaction:
     """Statements that see the branch as it was when the transaction began or, if another process has written since this one last
     looked, when it first read.
@@ -210,7 +209,7 @@ class Transaction:
         if key is None:
             self._receipt = writes.commit()
         else:
-            self._receipt = writes.commit(key.asking(self._requests), keeps_nothing=key.keeps_nothing)
+            self._receipt = writes.commit(key.asking(self._requests), commits_empty=key.commits_empty)
         self._state = "committed"
         return self._receipt
 
@@ -267,7 +266,7 @@ class _Mutation:
 
         plan, bound = self.compile(writes.view)
         if self.caller is not None:
-            self.caller.ask(Ask("change", branch=writes.branch, types=touched(plan)))
+            self.caller.ask(AccessRequest("change", branch=writes.branch, types=touched(plan)))
         run_mutation(writes, plan, bound, _matched_rows)
 
 

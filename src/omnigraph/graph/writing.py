@@ -9,24 +9,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import UsageError
-from omnigraph.graph.boundary import names_damage
-from omnigraph.graph.state import GraphState
+from omnigraph.graph.access import GraphState, public_api
 from omnigraph.graph.transactions import Transaction
 from omnigraph.history import MAIN, Once, check_attribution
-from omnigraph.pipeline.engines import AUTO, Engine, refuse_memory
-from omnigraph.policy import Ask
+from omnigraph.policy import AccessRequest
+from omnigraph.tasks.engines import AUTO, Engine, refuse_memory
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.choices import LoadMode, Missing
-    from omnigraph.pipeline.embed import EmbedReport, Which
-    from omnigraph.pipeline.load.explaining import LoadExplanation
-    from omnigraph.pipeline.load.inputs import Sources
-    from omnigraph.pipeline.load.receipt import LoadReceipt
-    from omnigraph.pipeline.progress import Status
+    from omnigraph.load.explaining import LoadExplanation
+    from omnigraph.load.inputs import Sources
+    from omnigraph.load.receipt import LoadReceipt
+    from omnigraph.maintenance.embed import EmbedReport, Which
+    from omnigraph.tasks.engines import LoadMode, Missing
+    from omnigraph.tasks.progress import Status
     from omnigraph.write import Receipt
 
 
-@names_damage
+@public_api
 class WriteMethods(GraphState):
     """The methods of a graph that change its content."""
 
@@ -167,11 +166,11 @@ class WriteMethods(GraphState):
         >>> receipt = g.load("people.jsonl", mode="merge", branch="inbox", from_="main~1", engine="local")
         >>> assert (receipt.total.updated, receipt.total.unchanged, receipt.branch_created) == (1, 3, True)
         """
-        from omnigraph.pipeline.load.job import load
-        from omnigraph.pipeline.load.mapping import column_map
-        from omnigraph.pipeline.load.options import LoadOptions
-        from omnigraph.pipeline.load.text import TextOptions
-        from omnigraph.pipeline.progress import shown_on
+        from omnigraph.load.job import load
+        from omnigraph.load.mapping import column_map
+        from omnigraph.load.options import LoadOptions
+        from omnigraph.load.text import TextOptions
+        from omnigraph.tasks.progress import shown_on
 
         options = LoadOptions(
             mode=mode,
@@ -215,10 +214,10 @@ class WriteMethods(GraphState):
         >>> explained = g.explain_load("people.jsonl")
         >>> assert explained.reason.endswith("Spark from 500 MB on")
         """
-        from omnigraph.pipeline.load.explaining import explain_load
-        from omnigraph.pipeline.load.mapping import column_map
-        from omnigraph.pipeline.load.options import LoadOptions
-        from omnigraph.pipeline.load.text import TextOptions
+        from omnigraph.load.explaining import explain_load
+        from omnigraph.load.mapping import column_map
+        from omnigraph.load.options import LoadOptions
+        from omnigraph.load.text import TextOptions
 
         options = LoadOptions(
             mode="append",
@@ -255,8 +254,8 @@ class WriteMethods(GraphState):
         >>> assert notes.embed().rows == 0
         >>> assert len(notes.embed(which="all", types=["Note"]).commits) == 1
         """
-        from omnigraph.pipeline.embed import embed
-        from omnigraph.pipeline.progress import shown_on
+        from omnigraph.maintenance.embed import embed
+        from omnigraph.tasks.progress import shown_on
 
         with shown_on(sys.stderr, show_progress) as progress:
             return embed(
@@ -290,8 +289,8 @@ class WriteMethods(GraphState):
 
         >>> into = g.stream_into(lambda batch: {"Person": batch.select("name"), "City": batch.select("city")}, mode="merge")
         """
-        from omnigraph.pipeline.load.options import check_mode, checked_missing
-        from omnigraph.pipeline.spark.session import require_pyspark
+        from omnigraph.load.options import check_mode, checked_missing
+        from omnigraph.spark.sessions import require_pyspark
 
         if not isinstance(frames, str) and not callable(frames):
             raise UsageError(
@@ -303,7 +302,7 @@ class WriteMethods(GraphState):
         check_attribution(actor, message)
         refuse_memory(self.uri)
         require_pyspark()
-        from omnigraph.pipeline.spark.stream_sink import StreamInto
+        from omnigraph.spark.stream_sink import StreamInto
 
         permit = self._permit(branch, mode, actor)
         return StreamInto(self._repository, frames, mode, branch, rejects, missing, actor, message, permit)
@@ -313,4 +312,4 @@ class WriteMethods(GraphState):
         caller = self._caller
         if caller is None:
             return None
-        return lambda types: caller.ask(Ask("change", branch=branch.strip(), types=types, mode=mode), actor)
+        return lambda types: caller.ask(AccessRequest("change", branch=branch.strip(), types=types, mode=mode), actor)

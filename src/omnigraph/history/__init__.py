@@ -2,31 +2,64 @@
 
 from typing import TYPE_CHECKING
 
-from omnigraph.lazy_names import names_of
+from omnigraph._internal.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
-    from omnigraph.history.attribution import check_attribution
     from omnigraph.history.chain import MAIN, check_branch_name
     from omnigraph.history.genesis import Identity
     from omnigraph.history.history import History, new_ulid
-    from omnigraph.history.plan import ChangeMode, PublishPlan, TableChange
+    from omnigraph.history.plan import ChangeMode, PreparedPlan, PublishPlan, TableChange, check_attribution
     from omnigraph.history.publish import SCHEMA, Attempt
-    from omnigraph.history.recovery import PreparedPlan
-    from omnigraph.history.times import from_microseconds, to_microseconds
-    from omnigraph.history.values import Commit, CommitKind, CommitRef, Entry, Snapshot, TableState, WriteKey
+    from omnigraph.history.values import (
+        Commit,
+        CommitKind,
+        CommitRef,
+        Entry,
+        Snapshot,
+        TableState,
+        WriteKey,
+        from_microseconds,
+        to_microseconds,
+    )
     from omnigraph.history.write_keys import KeyName, KeyOfChange, Once
 
-_HOMES = {
-    "omnigraph.history.attribution": ("check_attribution",),
-    "omnigraph.history.chain": ("MAIN", "check_branch_name"),
+_EXPORTS = {
+    "omnigraph.history.plan": (
+        "check_attribution",
+        "ChangeMode",
+        "PublishPlan",
+        "TableChange",
+        "PreparedPlan",
+    ),
+    "omnigraph.history.chain": (
+        "MAIN",
+        "check_branch_name",
+    ),
     "omnigraph.history.genesis": ("Identity",),
-    "omnigraph.history.history": ("History", "new_ulid"),
-    "omnigraph.history.plan": ("ChangeMode", "PublishPlan", "TableChange"),
-    "omnigraph.history.publish": ("SCHEMA", "Attempt"),
-    "omnigraph.history.recovery": ("PreparedPlan",),
-    "omnigraph.history.times": ("from_microseconds", "to_microseconds"),
-    "omnigraph.history.values": ("Commit", "CommitKind", "CommitRef", "Entry", "Snapshot", "TableState", "WriteKey"),
-    "omnigraph.history.write_keys": ("KeyName", "KeyOfChange", "Once"),
+    "omnigraph.history.history": (
+        "History",
+        "new_ulid",
+    ),
+    "omnigraph.history.publish": (
+        "SCHEMA",
+        "Attempt",
+    ),
+    "omnigraph.history.values": (
+        "from_microseconds",
+        "to_microseconds",
+        "Commit",
+        "CommitKind",
+        "CommitRef",
+        "Entry",
+        "Snapshot",
+        "TableState",
+        "WriteKey",
+    ),
+    "omnigraph.history.write_keys": (
+        "KeyName",
+        "KeyOfChange",
+        "Once",
+    ),
 }
 
 __all__ = [
@@ -56,4 +89,4 @@ __all__ = [
     "to_microseconds",
 ]
 
-__getattr__ = names_of(__name__, _HOMES)
+__getattr__ = lazy_attributes(__name__, _EXPORTS)

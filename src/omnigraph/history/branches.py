@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from omnigraph._internal.failpoints import Failpoint, reach
 from omnigraph.errors import (
     AlreadyExists,
     BranchNotFound,
@@ -15,7 +16,6 @@ from omnigraph.errors import (
     StagedTooLongAgo,
     UsageError,
 )
-from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history.chain import MAIN, PROBE_WINDOW_S, Chain, check_branch_name
 from omnigraph.history.lineage import Lineage
 from omnigraph.history.log import Log

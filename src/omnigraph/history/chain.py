@@ -10,11 +10,11 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import TypeVar
 from urllib.parse import quote, unquote
 
+from omnigraph._internal.failpoints import Failpoint, reach
 from omnigraph.errors import (
     BranchNotFound,
     Damaged,
@@ -25,11 +25,11 @@ from omnigraph.errors import (
     StorageTransient,
     UsageError,
 )
-from omnigraph.failpoints import Failpoint, reach
 from omnigraph.features import check_writable
 from omnigraph.history.encoding import decode_entry, encode_entry
 from omnigraph.history.log import Log
 from omnigraph.history.values import Entry, incarnation_start
+from omnigraph.metering import Threads
 from omnigraph.storage import Store
 from omnigraph.storage.os_errors import is_disk_fault
 
@@ -147,7 +147,7 @@ class Chain:
         return self._at_once(self.head, branches)
 
     def _at_once(self, read: Callable[[str], Result], branches: Sequence[str]) -> list[Result]:
-        with ThreadPoolExecutor(READ_THREADS, "omnigraph-heads") as pool:
+        with Threads(READ_THREADS, "omnigraph-heads") as pool:
             return list(pool.map(read, branches))
 
     def cached_head(self, branch: str) -> tuple[Entry, float] | None:

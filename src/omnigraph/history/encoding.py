@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from omnigraph.cached import cached_property
+from omnigraph._internal.caches import cached_property
 from omnigraph.features import BASE, FENCES, INLINE_ROWS
 from omnigraph.history.envelope import TRAILER_BYTES, read_as, seal_text, unseal
 from omnigraph.history.values import (

@@ -8,12 +8,15 @@ fails is damaged, and one that needs an unknown feature is intact but newer.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from omnigraph.errors import Damaged, ObjectMissing
+from omnigraph._internal.failpoints import Failpoint, reach
+from omnigraph.errors import Damaged, ObjectExists, ObjectMissing
 from omnigraph.features import BASE, check_readable
 from omnigraph.storage import Store
 from omnigraph.values.json_text import stored_text
@@ -77,3 +80,42 @@ def _object(data: bytes) -> dict[str, Any]:
 
 def _checksum(body: bytes) -> bytes:
     return hashlib.sha256(body).hexdigest()[:CHECKSUM_DIGITS].encode()
+
+
+# Schemas by content: `schemas/<sha256>.json`, written before the commit that names them.
+
+
+class SchemaTexts:
+    """Stored schema texts, by hash. Cached for ever."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._known: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+
+    def put(self, data: bytes) -> str:
+        """Store a schema; returns its hash."""
+        digest = hashlib.sha256(data).hexdigest()
+        reach(Failpoint.SCHEMA_BEFORE_PUT)
+        with contextlib.suppress(ObjectExists):
+            self.store.create(schema_key(digest), data)
+        with self._lock:
+            self._known[digest] = data
+        return digest
+
+    def get(self, digest: str) -> bytes:
+        """The schema with this hash. Damaged if what is stored has another hash."""
+        with self._lock:
+            known = self._known.get(digest)
+        if known is None:
+            affected = "no commit with this schema can be read"
+            known = required(self.store, schema_key(digest), affected)
+            if hashlib.sha256(known).hexdigest() != digest:
+                raise Damaged(schema_key(digest), "its content does not have the hash in its name", affected=affected)
+            with self._lock:
+                self._known[digest] = known
+        return known
+
+
+def schema_key(digest: str) -> str:
+    return f"schemas/{digest}.json"

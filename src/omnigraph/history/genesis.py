@@ -10,15 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.errors import (
-    AlreadyExists,
-    GraphNotFound,
-    ObjectExists,
-    ObjectMissing,
-    StorageError,
-    StorageTransient,
-)
-from omnigraph.failpoints import Failpoint, reach
+from omnigraph._internal.failpoints import Failpoint, reach
+from omnigraph.errors import AlreadyExists, GraphNotFound, ObjectExists, ObjectMissing, StorageError, StorageTransient
 from omnigraph.history.chain import CREATE_ATTEMPTS, MAIN, key_of
 from omnigraph.history.encoding import encode_entry
 from omnigraph.history.envelope import read_as, seal, unseal

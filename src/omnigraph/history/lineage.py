@@ -128,6 +128,16 @@ class Lineage:
         positions."""
         return [commit for commit, _ in self._common_ancestors(reached_a, reached_b, near)]
 
+    def base_of_bases(self, bases: Sequence[Commit]) -> list[Commit]:
+        """The best common ancestors of the last of several merge bases and the others combined, on which these are merged with each
+        other."""
+        entries = [self.entry_of(commit.ref) for commit in bases]
+        reached = [self.reached_at(entry, commit.ref) for entry, commit in zip(entries, bases, strict=True)]
+        others: dict[str, int] = {}
+        for ancestor in reached[:-1]:
+            others |= {name: max(seq, others.get(name, -1)) for name, seq in ancestor.items()}
+        return self.common_ancestors(others, reached[-1], entries)
+
     def _common_ancestors(
         self, reached_a: Mapping[str, int], reached_b: Mapping[str, int], near: Sequence[Entry]
     ) -> list[tuple[Commit, Entry]]:

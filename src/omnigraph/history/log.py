@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
+from omnigraph._internal.caches import LruCache
+from omnigraph._internal.failpoints import Failpoint, reach
 from omnigraph.errors import CommitNotFound
-from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history.encoding import Tail, decode_records, encode_records, records_text
 from omnigraph.history.envelope import required
 from omnigraph.history.values import Commit, Entry, LogSegment
-from omnigraph.remembered import Remembered
 from omnigraph.storage import Store
 
 MAX_TAIL = 64
@@ -34,7 +34,7 @@ class Log:
         self.store = store
         self.new_id = new_id
         self.max_tail = max_tail
-        self._held: Remembered[bytes] = Remembered(SEGMENTS_HELD)
+        self._held: LruCache[bytes] = LruCache(SEGMENTS_HELD)
         """Segments that were stored here, by id: they will soon be rolled up with the next ones."""
 
     # ------------------------------------------------------------ writing
@@ -84,13 +84,22 @@ class Log:
         """Every commit of the branch, newest first, along first parents."""
         return self._below(entry, entry.head.commit.ref.seq + 1)
 
-    def page(self, entry: Entry, *, limit: int, before: str | None = None, actor: str | None = None) -> list[Commit]:
-        """Up to `limit` commits (of one actor), newest first, starting after the commit `before` or at the head.
+    def page(
+        self,
+        entry: Entry,
+        *,
+        limit: int,
+        before: str | None = None,
+        actor: str | None = None,
+        kind: str | None = None,
+    ) -> list[Commit]:
+        """Up to `limit` commits (of one actor, of one kind), newest first, starting after the commit `before` or at the head.
 
         CommitNotFound if `before` is not a commit of the branch.
         """
         commits = self.walk(entry) if before is None else self._below(entry, self._found(entry, before).ref.seq)
-        return list(islice((commit for commit in commits if actor is None or commit.actor == actor), limit))
+        wanted = (commit for commit in commits if actor in (None, commit.actor) and kind in (None, commit.kind))
+        return list(islice(wanted, limit))
 
     def _found(self, entry: Entry, commit_id: str) -> Commit:
         commit = self.find(entry, commit_id)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from omnigraph._internal.failpoints import Failpoint, reach
+from omnigraph.errors import Damaged, NotFound, ObjectMissing, OmnigraphError, StorageError, UsageError
+from omnigraph.features import INLINE_ROWS, PROVISIONAL_PLANS, WRITE_KEYS
 from omnigraph.history.encoding import entry_from_json, entry_to_json
+from omnigraph.history.envelope import read_as, seal, unseal
 from omnigraph.history.values import (
     CommitKind,
     CommitRef,
@@ -17,6 +22,38 @@ from omnigraph.history.values import (
     decode_ref,
     encode_ref,
 )
+from omnigraph.storage import Store
+
+# Actor and message of a commit: texts that callers pass, checked where they enter.
+
+MAX_ACTOR_LENGTH = 256
+MAX_MESSAGE_BYTES = 64 * 1024
+
+
+def check_attribution(actor: object, message: object = None) -> None:
+    """UsageError unless these fit in a commit record: text of bounded length that can be encoded in UTF-8, or None."""
+    if actor is not None:
+        text = _text("actor", actor)
+        if not 0 < len(text) <= MAX_ACTOR_LENGTH:
+            hint = f"an actor is a name of 1 to {MAX_ACTOR_LENGTH} characters"
+            raise UsageError(f"the actor has {len(text)} characters", hint=hint)
+    if message is not None:
+        size = len(_text("message", message).encode())
+        if size > MAX_MESSAGE_BYTES:
+            raise UsageError(f"the message has {size} bytes", hint=f"a message takes up to {MAX_MESSAGE_BYTES} bytes")
+
+
+def _text(what: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise UsageError(f"the {what} must be text, got {type(value).__name__}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"the {what} cannot be encoded in UTF-8: character {error.start + 1} is half of a surrogate pair"
+        ) from None
+    return value
+
 
 ChangeMode = Literal["insert", "upsert", "rerun", "strict", "merge", "rewrite"]
 """"rerun" is the effect of statements that are run again if the table has changed. "rewrite" stores the same rows in another way,
@@ -156,3 +193,108 @@ class PublishPlan:
 _REQUIRED = ("commit_id", "branch", "incarnation", "schema", "kind")
 _OPTIONAL = ("actor", "message", "if_commit", "new_schema", "new_branch")
 """Members that are stored unchanged; the optional ones may be absent."""
+
+
+# Prepared plans of long writes: kept from the end of staging to the publish, so that a crash in between costs seconds.
+#
+# Opening a graph does not look for them. Publishing a plan twice is harmless: its commit id is looked up in the chain first.
+
+
+@dataclass(frozen=True)
+class PreparedPlan:
+    """A stored plan, and the receipt that its writer would have returned."""
+
+    plan: PublishPlan
+    prepared_at: int
+    receipt: Mapping[str, Any]
+    provisional: bool = False
+    """Whether its writer has not checked yet that the files it names exist."""
+
+    @property
+    def commit_id(self) -> str:
+        return self.plan.commit_id
+
+
+@dataclass(frozen=True)
+class DamagedPlan:
+    """A stored plan that cannot be read. It is never published, and protects nothing from cleanup."""
+
+    commit_id: str
+    written_at: int
+
+
+class Recovery:
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def keep(self, prepared: PreparedPlan, check: Callable[[], None]) -> None:
+        """Store a plan, which from then on protects what it names from cleanup. Then `check` is called, which raises if a cleanup
+        may have removed something before. Until it is checked, the plan is provisional and is not published by others."""
+        key = recovery_key(prepared.commit_id)
+        value = {
+            "plan": prepared.plan.to_json(),
+            "prepared_at": prepared.prepared_at,
+            "receipt": dict(prepared.receipt),
+        }
+        features = [
+            *([] if prepared.plan.once is None else [WRITE_KEYS]),
+            *([INLINE_ROWS] if prepared.plan.has_inline_rows else []),
+        ]
+        self.store.put(key, seal({**value, "provisional": True}, (*features, PROVISIONAL_PLANS)))
+        reach(Failpoint.RECOVERY_PLAN_PROVISIONAL)
+        try:
+            check()
+        except OmnigraphError:
+            with contextlib.suppress(StorageError):
+                self.store.delete(key)
+            raise
+        self.store.put(key, seal(value, features))
+        reach(Failpoint.RECOVERY_PLAN_WRITTEN)
+
+    def remove(self, commit_id: str) -> None:
+        reach(Failpoint.RECOVERY_BEFORE_REMOVE)
+        self.store.delete(recovery_key(commit_id))
+
+    def get(self, commit_id: str) -> PreparedPlan:
+        try:
+            return self.read(recovery_key(commit_id))
+        except ObjectMissing:
+            raise NotFound(
+                f"there is no prepared write {commit_id}", hint="`omnigraph recovery list` shows all of them"
+            ) from None
+
+    def read(self, key: str) -> PreparedPlan:
+        """The prepared write stored under a key; ObjectMissing if there is none."""
+        data = self.store.get(key)
+        commit_id = key.rsplit("/", 1)[1].removesuffix(".json")
+        affected = f"the prepared write cannot be resumed: 'omnigraph recovery discard {commit_id}', and write again"
+        value = unseal(key, data, affected)
+        return read_as(
+            key,
+            lambda: PreparedPlan(
+                PublishPlan.from_json(value["plan"]),
+                value["prepared_at"],
+                value["receipt"],
+                value.get("provisional", False),
+            ),
+            affected,
+        )
+
+    def list(self) -> Sequence[PreparedPlan | DamagedPlan]:
+        """The prepared writes, oldest first, and with them those whose file is damaged."""
+        plans: dict[tuple[int, str], PreparedPlan | DamagedPlan] = {}
+        for info in self.store.list("recovery"):
+            commit_id = info.key.rsplit("/", 1)[1].removesuffix(".json")
+            try:
+                prepared = self.get(commit_id)
+                plans[prepared.prepared_at, commit_id] = prepared
+            except NotFound:  # Another process may publish and remove one of them meanwhile.
+                continue
+            except Damaged:
+                written_at = int(info.modified.timestamp() * 1_000_000)
+                plans[written_at, commit_id] = DamagedPlan(commit_id, written_at)
+        return [plans[place] for place in sorted(plans)]
+
+
+def recovery_key(commit_id: str) -> str:
+    return f"recovery/{commit_id}.json"

@@ -54,6 +54,7 @@ from omnigraph.history.values import (
     new_incarnation,
 )
 from omnigraph.history.write_keys import WriteKeys
+from omnigraph.metering import current_meter
 
 CONTENDED_S = 1.0
 """For this long after it lost a race, or waited for a turn and got it, a process waits for a turn before it tries."""
@@ -133,10 +134,12 @@ class Publisher:
             pause = min(MAX_PAUSE_S, 2 * pause) if waited < PATIENCE_S else INITIAL_PAUSE_S
             return waited < MAX_TURN_WAIT_S
 
-        with self.chain.store.turn(folder_of(branch), wait) as has_turn:
-            if has_turn and waited:
+        with self.chain.store.turn(folder_of(branch), wait) as acquired:
+            if acquired and waited:
                 self.crowded(branch)
-            yield has_turn
+            if (meter := current_meter()) is not None:
+                meter.waited_s += waited
+            yield acquired
 
     def crowded(self, branch: str) -> None:
         """Note that another process writes to the branch: its entry was first, or it has the turn."""

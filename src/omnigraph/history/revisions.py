@@ -14,8 +14,16 @@ from omnigraph.history.chain import COMMIT_ID, COMMIT_ID_PREFIX, MAIN, Chain
 from omnigraph.history.lineage import Lineage
 from omnigraph.history.log import Log
 from omnigraph.history.tags import Tags
-from omnigraph.history.times import parse_time, time_of, to_microseconds
-from omnigraph.history.values import Commit, CommitRef, Entry, Snapshot, incarnation_start
+from omnigraph.history.values import (
+    Commit,
+    CommitRef,
+    Entry,
+    Snapshot,
+    incarnation_start,
+    parse_time,
+    time_of,
+    to_microseconds,
+)
 
 _BACK = re.compile(r"(?P<branch>.+)~(?P<steps>[0-9]{1,12})")
 

@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
+from omnigraph._internal.failpoints import Failpoint, reach
 from omnigraph.errors import (
     AlreadyExists,
     Damaged,
+    HistoryGap,
     ObjectMissing,
     OmnigraphError,
     StorageError,
     TagNotFound,
     UsageError,
 )
-from omnigraph.failpoints import Failpoint, reach
 from omnigraph.features import check_writable
 from omnigraph.history.chain import Chain, check_branch_name
 from omnigraph.history.envelope import read_as, seal, unseal
@@ -52,7 +53,7 @@ class Tags:
         """Create a tag. AlreadyExists if the name is taken by a branch, or by a tag of another commit; the same tag twice is
         fine.
 
-        HistoryGap if the commit is below the watermark: a cleanup that has not seen the tag may remove it.
+        HistoryGap if the commit is below the watermark, and no branch or tag is there: a cleanup that has not seen the tag may remove it.
         """
         check_branch_name(name)
         check_writable(self.write_features, "this graph")
@@ -73,10 +74,21 @@ class Tags:
         reach(Failpoint.TAG_AFTER_CREATE)
         try:
             self._check_no_branch(name)
-            self.retention.check_kept(commit, "it cannot be tagged any more")
+            self._check_kept(commit)
         except OmnigraphError:
             self._take_back(name, tag_id)
             raise
+
+    def _check_kept(self, commit: CommitRef) -> None:
+        """HistoryGap if a cleanup that has not seen the tag may remove the commit. None removes a commit at which a branch or another tag
+        is: a branch that started there, and has no commit of its own, may be at a commit below the watermark."""
+        try:
+            self.retention.check_kept(commit, "it cannot be tagged any more")
+        except HistoryGap:
+            heads = map(self.chain.newest, self.chain.branches())
+            is_head = any(head is not None and head.alive and head.head.commit.ref == commit for head in heads)
+            if not is_head and len(self.ids_naming(commit)) < 2:  # One is the new tag.
+                raise
 
     def _held_after(self, error: StorageError, name: str) -> _Tag:
         """The tag of a name after an error of its creation, which may have succeeded. Raises the error if there is none."""

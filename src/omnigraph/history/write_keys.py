@@ -54,14 +54,14 @@ class KeyName:
 
     digest: str
     number: int | None = None
-    keeps_nothing: bool = True
+    commits_empty: bool = True
     """Whether a write that changes nothing makes a commit too, to keep its key."""
 
     @classmethod
     def of(cls, once: Once) -> KeyName:
         """The checked key. UsageError unless it is a text, or an application and a number from 0."""
         if isinstance(once, str):
-            return cls(_name_digest("key", once), keeps_nothing=not isinstance(once, KeyOfChange))
+            return cls(_name_digest("key", once), commits_empty=not isinstance(once, KeyOfChange))
         if not (isinstance(once, tuple) and len(once) == 2 and isinstance(once[0], str)):
             raise UsageError(
                 f"'once' must be text, or an application and a number, got {type(once).__name__}",

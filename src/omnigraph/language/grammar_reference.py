@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from omnigraph.language.parsing.tokens import NAME, STRING, TYPE_NAME
+from omnigraph.language.parsing.cursor import NAME, STRING, TYPE_NAME
 from omnigraph.language.query import expression_parser as query_tokens
 from omnigraph.language.query.forms import FORMS, SCHEMA
 from omnigraph.language.query.functions import COALESCE, FUNCTIONS
 from omnigraph.language.query.parser import QueryParser
 from omnigraph.language.schema import parser as schema_tokens
 from omnigraph.language.schema.parser import SchemaParser
-from omnigraph.values.types import Scalar
+from omnigraph.values.types import PROPERTY_SCALARS, Scalar
 
 _HEAD = """# Grammar reference
 
@@ -52,7 +52,7 @@ def query_terminals() -> dict[str, str]:
 
 def schema_terminals() -> dict[str, str]:
     kinds = {"INTEGER": schema_tokens.INTEGER, "FLOAT": schema_tokens.FLOAT}
-    scalars = "|".join(scalar.value for scalar in Scalar if scalar is not Scalar.VECTOR)
+    scalars = "|".join(scalar.value for scalar in PROPERTY_SCALARS if scalar is not Scalar.VECTOR)
     own = {"SCALAR": scalars, "ENUM_VALUE": schema_tokens.ENUM_VALUES.pattern}
     return _patterns(schema_tokens.TOKENS, kinds) | own
 

@@ -6,13 +6,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.language.arrow import arrow_schema
-from omnigraph.language.catalog import Catalog, EntityType, NodeType
-from omnigraph.values.arrow import filled_value, widened
+from omnigraph.language.catalog import Catalog, EdgeType, EntityType, NodeType
+from omnigraph.values.arrow import arrow_type, filled_value, widened
 from omnigraph.values.types import wider_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+# The Arrow schema of each table.
+
+
+def arrow_schema(entity: EntityType) -> pa.Schema:
+    """`id` (and `src`, `dst` for edges), never null, then the properties as declared. Address columns by name, not by position."""
+    import pyarrow as pa
+
+    system = ("id", "src", "dst") if isinstance(entity, EdgeType) else ("id",)
+    fields = [pa.field(name, pa.utf8(), nullable=False) for name in system]
+    for property in entity.properties.values():
+        fields.append(pa.field(property.name, arrow_type(property.type), nullable=property.type.nullable))
+    return pa.schema(fields)
+
 
 EntityKind = Literal["node", "edge"]
 SYSTEM_COLUMNS = ("id", "src", "dst")

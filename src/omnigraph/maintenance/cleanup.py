@@ -13,21 +13,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from omnigraph._internal.failpoints import Failpoint, reach
 from omnigraph.errors import Damaged, ObjectMissing, StoragePermanent
-from omnigraph.failpoints import Failpoint, reach
 from omnigraph.features import check_writable
 from omnigraph.history import Entry, History, PreparedPlan, TableState
-from omnigraph.history.leases import LEASES
-from omnigraph.history.recovery import recovery_key
-from omnigraph.history.retention import GRACE_S
-from omnigraph.maintenance.adjacency import needed_adjacency
-from omnigraph.maintenance.kinds import Kind, is_first_version, kind_of, table_of
-from omnigraph.maintenance.reachable import READ_THREADS, Reachable, side_by_side
-from omnigraph.maintenance.retained import Chains, References, Retained, RetentionPolicy, listed_chains
+from omnigraph.history.plan import recovery_key
+from omnigraph.history.retention import GRACE_S, LEASES
+from omnigraph.indexing.adjacency import needed_adjacency
+from omnigraph.indexing.kinds import Kind, is_first_version, kind_of, table_of
+from omnigraph.maintenance.reachable import (
+    READ_THREADS,
+    Chains,
+    Reachable,
+    References,
+    Retained,
+    RetentionPolicy,
+    listed_chains,
+    side_by_side,
+)
 from omnigraph.storage import ObjectInfo, Store
 from omnigraph.storage.local import LocalStore
 from omnigraph.tables import TableFiles
-from omnigraph.workers import IN_PROCESS, Workers
+from omnigraph.tasks.runner import IN_PROCESS, Workers
 
 PREPARED_AGE_S = 7 * 24 * 3600.0
 """A prepared plan that was not resumed for this long is discarded."""
@@ -202,8 +209,8 @@ class Cleaner:
         plans: list[PreparedPlan] = []
         expired: list[PreparedPlan] = []
         for info in history.store.list("recovery"):
-            # It may be published or discarded meanwhile.
-            with contextlib.suppress(ObjectMissing):
+            # It may be published or discarded meanwhile. One that is damaged cannot be published, so it needs nothing.
+            with contextlib.suppress(ObjectMissing, Damaged):
                 prepared = history.recovery.read(info.key)
                 is_old = now - info.modified.timestamp() >= PREPARED_AGE_S
                 (expired if is_old else plans).append(prepared)

@@ -9,32 +9,24 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
 
-from omnigraph.errors import (
-    AlreadyExists,
-    Damaged,
-    HistoryGap,
-    ObjectExists,
-    ObjectMissing,
-    StorageError,
-    UsageError,
-)
-from omnigraph.failpoints import Failpoint, reach
+from omnigraph._internal.failpoints import Failpoint, reach
+from omnigraph.errors import AlreadyExists, Damaged, HistoryGap, ObjectExists, ObjectMissing, StorageError, UsageError
 from omnigraph.history import MAIN, CommitRef, Entry, History
 from omnigraph.history.chain import folder_of, key_of, position_of, watermark_key
 from omnigraph.history.envelope import seal
 from omnigraph.history.genesis import GRAPH_KEY
 from omnigraph.history.tags import tag_key
-from omnigraph.maintenance.reachable import Reachable, history_objects
+from omnigraph.maintenance.reachable import Reachable, history_objects, merge_bases
 from omnigraph.maintenance.replication import CopyReport, copy_all, copy_zones, files_of, sized_objects
+from omnigraph.metering import Threads
+from omnigraph.snapshot import Repository
 from omnigraph.storage.copying import COPY_THREADS, Copied, CopyListener, StoreAddress, unwatched
 from omnigraph.storage.store import Store
-from omnigraph.views import Repository
-from omnigraph.workers import IN_PROCESS, Workers
+from omnigraph.tasks.runner import IN_PROCESS, Workers
 
 T = TypeVar("T")
 
@@ -126,7 +118,7 @@ def _choose(history: History, branches: Sequence[str] | None, depth: int | None,
     for name in branches or ():
         history.chain.head(name)  # BranchNotFound if it does not exist
     tags = history.tags.list()
-    chosen = _Chosen()
+    chosen, heads = _Chosen(), list[Entry]()
     for name in names:
         newest = history.chain.newest(name)
         if newest is None:
@@ -136,9 +128,21 @@ def _choose(history: History, branches: Sequence[str] | None, depth: int | None,
             chosen.floors[name] = newest.position
         elif name in wanted:
             tagged = [ref for ref in tags.values() if ref.branch == name]
+            heads.append(newest)
             _choose_branch(history, newest, depth, tagged, chosen, watch)
     chosen.tags = {name: ref for name, ref in tags.items() if (ref.branch, ref.position) in chosen.entries}
+    _choose_merge_bases(history, heads, chosen)
     return chosen
+
+
+def _choose_merge_bases(history: History, heads: Sequence[Entry], chosen: _Chosen) -> None:
+    """The entries of the commits from which what is copied can be merged, unless their branch is not copied."""
+    tagged = {ref: chosen.entries[ref.branch, ref.position] for ref in chosen.tags.values()}
+    copied = {entry.branch for entry in (*heads, *chosen.closing)}
+    for ref in (commit.ref for commit in merge_bases(history, heads, tagged)):
+        place = (ref.branch, ref.position)
+        if ref.branch in copied and place not in chosen.entries and (entry := history.chain.find(*place)) is not None:
+            chosen.entries[place] = entry
 
 
 def _choose_branch(
@@ -159,7 +163,7 @@ def _choose_branch(
     taken: list[Entry] = []
     for run in _batches(sorted(set(kept), reverse=True)):
         watch(f"read commits of {branch}", len(taken), len(kept))
-        with ThreadPoolExecutor(COPY_THREADS) as pool:
+        with Threads(COPY_THREADS) as pool:
             taken += pool.map(lambda position: history.chain.read(branch, position), run)
         if depth is not None and sum(len(entry.steps) for entry in taken) >= depth:
             taken = _newest(taken, depth)
@@ -204,7 +208,7 @@ def _objects(source: Repository, chosen: _Chosen, watch: CopyListener) -> dict[s
 
 def _copy_same(source: Store, target: Store, keys: Sequence[str]) -> Copied:
     """Copy small objects. AlreadyExists if the target has one of them with different bytes."""
-    with ThreadPoolExecutor(COPY_THREADS) as pool:
+    with Threads(COPY_THREADS) as pool:
         return sum(pool.map(lambda key: _copied_same(source, target, key), keys), Copied())
 
 

@@ -13,22 +13,22 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from omnigraph._internal.failpoints import Failpoint, reach
 from omnigraph.errors import Contention, ExpectedVersionMismatch
-from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import SCHEMA, Commit, Entry, PublishPlan, Snapshot, TableChange, TableState, check_attribution
+from omnigraph.indexing.adjacency import left_out_of, refresh_adjacency
+from omnigraph.indexing.indexes import index_specs
 from omnigraph.language.catalog import EdgeType, EntityType
-from omnigraph.maintenance.adjacency import left_out_of, refresh_adjacency
-from omnigraph.maintenance.health import PendingIndex, TableShape, shape_of
-from omnigraph.maintenance.indexes import index_specs
+from omnigraph.maintenance.reports import PendingIndex, TableShape, shape_of
+from omnigraph.snapshot import Repository, View
 from omnigraph.tables import Staged, Table
 from omnigraph.tables.compaction import MAX_DELETED_SHARE, Group, plan_rewrite, rewritten
 from omnigraph.tables.indexes import SegmentPlan, plan_segments, unneeded_segments
-from omnigraph.tables.inline_rebase import InlineRebase
+from omnigraph.tables.inline import InlineRebase
 from omnigraph.tables.lost_rows import LostRows, Rewrite
-from omnigraph.tables.place import TablePlace
+from omnigraph.tables.store import TablePlace
+from omnigraph.tasks.runner import IN_PROCESS, InProcess, Workers
 from omnigraph.values.inline_rows import NO_INLINE, Inline
-from omnigraph.views import Repository, View
-from omnigraph.workers import IN_PROCESS, InProcess, Workers
 from omnigraph.write.publishing import publish
 
 MAX_ATTEMPTS = 5

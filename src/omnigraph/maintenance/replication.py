@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from omnigraph._internal.failpoints import Failpoint, reach
 from omnigraph.errors import (
     AlreadyExists,
     CommitNotFound,
@@ -25,16 +26,15 @@ from omnigraph.errors import (
     StoragePermanent,
     UsageError,
 )
-from omnigraph.failpoints import Failpoint, reach
 from omnigraph.features import check_writable
 from omnigraph.history import Attempt, Commit, CommitRef, Entry, History, PublishPlan, TableChange
 from omnigraph.history.chain import watermark_key
-from omnigraph.history.envelope import seal
+from omnigraph.history.envelope import schema_key, seal
 from omnigraph.history.publish import Head
-from omnigraph.history.schemas import schema_key
 from omnigraph.history.values import CommitStep, incarnation_start
-from omnigraph.maintenance.kinds import kind_of, table_of
+from omnigraph.indexing.kinds import kind_of, table_of
 from omnigraph.maintenance.reachable import FilesOf, Reachable
+from omnigraph.snapshot import Repository
 from omnigraph.storage.copying import (
     MAX_AGE_S,
     Copied,
@@ -48,8 +48,7 @@ from omnigraph.storage.copying import (
 from omnigraph.storage.store import Store
 from omnigraph.tables.adjacency.zones import FOLDER as ZONES_FOLDER
 from omnigraph.tables.adjacency.zones import SUFFIX as ZONES_SUFFIX
-from omnigraph.views import Repository
-from omnigraph.workers import IN_PROCESS, InProcess, Workers
+from omnigraph.tasks.runner import IN_PROCESS, InProcess, Workers
 from omnigraph.write.publishing import publish
 
 MAX_COMMITS_PER_ENTRY = 64

@@ -9,16 +9,74 @@ from dataclasses import dataclass
 
 from omnigraph.errors import UsageError
 from omnigraph.history import TableState
+from omnigraph.indexing.indexes import IndexState, index_specs, index_state, why_pending
+from omnigraph.indexing.kinds import Kind, is_first_version, kind_of, table_of
+from omnigraph.language.catalog import EntityType
 from omnigraph.maintenance.cleanup import Cleaner, GraphObjects, Survey, Totals
-from omnigraph.maintenance.indexes import IndexState, index_state
-from omnigraph.maintenance.kinds import Kind, is_first_version, kind_of, table_of
-from omnigraph.maintenance.reachable import entry_snapshots, index_folder
-from omnigraph.maintenance.retained import RetentionPolicy
+from omnigraph.maintenance.reachable import RetentionPolicy, entry_snapshots, index_folder
+from omnigraph.snapshot import Repository, View, table_path
 from omnigraph.storage import ObjectInfo, Store
-from omnigraph.tables import TableFiles
+from omnigraph.tables import Table, TableFiles
+from omnigraph.tables.indexes import coverage
 from omnigraph.tables.staging import deleted_rows
-from omnigraph.views import Repository, View, table_path
-from omnigraph.workers import IN_PROCESS, Workers
+from omnigraph.tasks.runner import IN_PROCESS, Workers
+
+# The shape of a table: how its rows are stored, and what its indexes cover.
+
+
+@dataclass(frozen=True)
+class PendingIndex:
+    """An index that does not cover every row yet, and why; reads scan the other rows.
+
+    >>> for table in g.optimize(dry_run=True).tables:
+    ...     for index in table.before.pending:
+    ...         print(table.table_key, index.column, index.rows, index.reason)
+    """
+
+    column: str
+    kind: str
+    rows: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class TableShape:
+    """How the rows of a type are stored.
+
+    >>> shapes = {table.table_key: table.before for table in g.optimize(dry_run=True).tables}
+    >>> assert shapes["node:Person"].fragments >= 1
+    """
+
+    rows: int
+    fragments: int
+    deleted_rows: int
+    """Rows that are still in files but deleted."""
+    bytes: int
+    indexes: int
+    pending: tuple[PendingIndex, ...]
+
+
+def shape_of(entity: EntityType, table: Table) -> TableShape:
+    states = coverage(table, index_specs(entity)).values()
+    pending = [
+        PendingIndex(
+            state.spec.column,
+            state.spec.kind,
+            state.pending_rows,
+            why_pending(table, state),
+        )
+        for state in states
+        if state.pending_rows
+    ]
+    return TableShape(
+        rows=table.rows,
+        fragments=len(table.fragments),
+        deleted_rows=deleted_rows(table),
+        bytes=sum(fragment.bytes for fragment in table.fragments),
+        indexes=len(states),
+        pending=tuple(pending),
+    )
+
 
 _DURATION = re.compile(r"([0-9]{1,9})\s*([smhdw]?)")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.errors import UsageError
-from omnigraph.mcp.operations import Schema, ToolOperation
-from omnigraph.mcp.stored import StoredTool
-from omnigraph.mcp.tools import MAX_ROWS, ToolFacts
+from omnigraph.mcp.tools import MAX_ROWS, Schema, StoredTool, ToolFacts, ToolOperation
 
 IF_COMMIT = "if_graph_commit"
 KEY = "idempotency_key"

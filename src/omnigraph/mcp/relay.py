@@ -14,7 +14,22 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
+from omnigraph.mcp.serving import ToolServer
 from omnigraph.version import VERSION
+
+# The protocol over standard input and output, for agents that start their tools as programs.
+
+
+def serve_stdio(desk: ToolServer) -> None:
+    """Answer until standard input ends."""
+    anyio.run(_serve, desk)
+
+
+async def _serve(desk: ToolServer) -> None:
+    server = desk.server()
+    async with stdio_server() as (received, sent):
+        await server.run(received, sent, server.create_initialization_options())
+
 
 TIMEOUT_S = 300.0
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from typing import Any
 
 import mcp.types as protocol
@@ -12,13 +14,211 @@ from mcp.server import Server
 
 from omnigraph.errors import OmnigraphError, UsageError
 from omnigraph.mcp.binding import LIMIT, BoundTool, ToolRequest, bind, bind_stored
-from omnigraph.mcp.operations import Backend, OperationResult, ToolOperation
-from omnigraph.mcp.prompts import PROMPTS, Prompt
-from omnigraph.mcp.resources import MARKDOWN, PAGES, PAGES_URI, RESOURCES, Resource, page_text
-from omnigraph.mcp.results import MAX_TEXT, Fitted, cut_text, fitted, json_text, size_of
-from omnigraph.mcp.stored import stored_tools
-from omnigraph.mcp.tools import TOOLS, Scope, ToolFacts
+from omnigraph.mcp.tools import TOOLS, Backend, OperationResult, Scope, ToolFacts, ToolOperation, stored_tools
 from omnigraph.version import VERSION
+
+# Prompts: messages that tell an agent what to do with the tools.
+
+MAX_ARGUMENT = 4_096
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A message with placeholders for arguments, and the tools that it mentions."""
+
+    name: str
+    description: str
+    template: str
+    tools: frozenset[str]
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    """The description of each argument, by name. All of them are required."""
+
+    def text(self, arguments: Mapping[str, str]) -> str:
+        """The message. UsageError for an argument that is missing, unknown or too long."""
+        if arguments.keys() != self.arguments.keys():
+            wanted = ", ".join(self.arguments) or "no arguments"
+            raise UsageError(f"the prompt '{self.name}' takes {wanted}")
+        for name, value in arguments.items():
+            if len(value) > MAX_ARGUMENT:
+                raise UsageError(f"'{name}' has more than {MAX_ARGUMENT} characters")
+        return self.template.format(**{name: _quoted(value) for name, value in arguments.items()})
+
+
+def _quoted(value: str) -> str:
+    """An argument as an indented block, to mark it as data rather than instructions."""
+    return "\n" + "\n".join(f"    {line}" for line in value.splitlines() or [""]) + "\n"
+
+
+PROMPTS = (
+    Prompt(
+        "explore_graph",
+        "Find out what the graph holds, and say what can be asked of it.",
+        """\
+Find out what this graph holds.
+1. Read the schema with schema_get, and the number of entities with snapshot.
+2. For the two or three largest types, look at a few entities with query (with `limit 5`).
+3. Look at the last commits with commits_list: who writes, and what.
+Then say in a few sentences what the graph is about, name five questions that it can answer, and write the query of each.
+""",
+        frozenset({"schema_get", "snapshot", "query", "commits_list"}),
+    ),
+    Prompt(
+        "review_branch",
+        "Review the changes of a branch before it is merged.",
+        """\
+Review a branch before it is merged into main. The branch is the one with this name:
+{branch}
+1. Ask merge_preview what a merge would do: its outcome, its numbers and its conflicts.
+2. Look at the changes with diff from main to the branch; page on until you have seen all, or enough to judge.
+3. Check what looks wrong with query on the branch: missing edges, doubled entities, values out of range.
+Then say what changes, what is doubtful, and whether it should be merged. Do not merge: a person decides.
+""",
+        frozenset({"merge_preview", "diff", "query"}),
+        {"branch": "The branch to review."},
+    ),
+    Prompt(
+        "fix_rejects",
+        "Mend the records that a load refused, and load them on a branch.",
+        """\
+A load was refused. This is what it said:
+{rejects}
+1. Read the schema with schema_get, and find the rule that each record breaks.
+2. Mend the records where the right value is certain; list the others, and say what is missing.
+3. Make a branch with branches_create, and load the mended records there with load and an idempotency_key.
+4. Show with diff from main to the branch what would come in.
+Do not merge: a person decides.
+""",
+        frozenset({"schema_get", "branches_create", "load", "diff"}),
+        {"rejects": "The error of the load, with its records."},
+    ),
+)
+
+
+# Resources that an agent can read without a tool: the schema, the branches, the stored queries, and pages of the documentation.
+
+JSON = "application/json"
+MARKDOWN = "text/markdown"
+PAGES = ("queries", "schema", "loading", "branches")
+"""Pages of the documentation that are part of the package."""
+PAGES_URI = "omnigraph://best-practices/"
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A resource of the graph: the answer of an operation, or one text in it."""
+
+    uri: str
+    operation: str
+    description: str
+    mime_type: str = JSON
+    member: str | None = None
+    """The member of the answer that is returned as plain text."""
+
+    @property
+    def name(self) -> str:
+        return self.uri.removeprefix("omnigraph://")
+
+
+RESOURCES = (
+    Resource("omnigraph://schema", "cluster_getSchema", "The schema of main.", "text/plain", "schema_source"),
+    Resource("omnigraph://catalog", "getCatalog", "Types, properties and rules of main, as JSON."),
+    Resource("omnigraph://branches", "cluster_listBranches", "The branches."),
+    Resource("omnigraph://graphs", "listGraphs", "The graphs of the server."),
+    Resource("omnigraph://queries", "cluster_list_queries", "The stored queries that you may run."),
+)
+
+
+def page_index() -> str:
+    lines = ["# Best practices", "", *(f"- [{page}]({PAGES_URI}{page}): {_title(page)}" for page in PAGES)]
+    return "\n".join(lines) + "\n"
+
+
+def page_text(page: str) -> str:
+    """A page of the documentation; KeyError if there is none."""
+    if page == "index":
+        return page_index()
+    if page not in PAGES:
+        raise KeyError(page)
+    return files("omnigraph.mcp").joinpath("pages", f"{page}.md").read_text(encoding="utf-8")
+
+
+def _title(page: str) -> str:
+    return page_text(page).partition("\n")[0].lstrip("# ")
+
+
+# Answers shortened to a size that an agent can read, with a note of what was left out.
+
+MAX_TEXT = 64 * 1024
+"""Maximum size of an answer, in bytes of JSON."""
+
+_TEXT_LENGTHS = (4096, 512, 64, 8)
+"""Lengths to which texts and lists inside a value are shortened, tried in order until the whole fits."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A value of allowed size, and how much of its list is left out."""
+
+    value: dict[str, Any]
+    shown: int = 0
+    left_out: int = 0
+    has_cut_texts: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.left_out and not self.has_cut_texts
+
+
+def json_text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def size_of(value: object) -> int:
+    return len(json_text(value).encode())
+
+
+def fitted(value: Mapping[str, Any], rows: str | None, limit: int) -> Fitted:
+    """The value with at most `limit` members in the list `rows`, or fewer if it would be too large."""
+    listed = value.get(rows) if rows is not None else None
+    if rows is None or not isinstance(listed, list):
+        return _with_short_texts(dict(value), 0, 0)
+    shown = min(limit, len(listed))
+    while True:
+        part = {**value, rows: listed[:shown]}
+        size = size_of(part)
+        if size <= MAX_TEXT or shown <= 1:
+            return _with_short_texts(part, shown, len(listed) - shown)
+        shown = max(1, min(shown - 1, shown * MAX_TEXT // size))
+
+
+def _with_short_texts(value: dict[str, Any], shown: int, left_out: int) -> Fitted:
+    if size_of(value) <= MAX_TEXT:
+        return Fitted(value, shown, left_out)
+    for length in _TEXT_LENGTHS:
+        short = _shortened(value, length)
+        if size_of(short) <= MAX_TEXT:
+            return Fitted(short, shown, left_out, has_cut_texts=True)
+    return Fitted({}, 0, left_out + shown, has_cut_texts=True)
+
+
+def _shortened(value: Any, length: int) -> Any:
+    match value:
+        case str() if len(value) > length:
+            return f"{value[:length]}… ({len(value) - length} more characters)"
+        case list():
+            cut = [_shortened(item, length) for item in value[:length]]
+            return [*cut, f"… ({len(value) - length} more)"] if len(value) > length else cut
+        case dict():
+            return {name: _shortened(item, length) for name, item in value.items()}
+    return value
+
+
+def cut_text(text: str) -> tuple[str, int]:
+    """The beginning of a text, up to the maximum size, and how many bytes are left out."""
+    data = text.encode()
+    kept = data[:MAX_TEXT].decode("utf-8", "ignore")
+    return kept, len(data) - len(kept.encode())
+
 
 INVALID_PARAMS = -32602
 FORBIDDEN = 403
@@ -37,7 +237,7 @@ A typed property graph that works like Git: branches, commits, merges.
 
 
 @dataclass(frozen=True)
-class Desk:
+class ToolServer:
     """The tools of one caller: a server's own, a graph's, or both."""
 
     backend: Backend

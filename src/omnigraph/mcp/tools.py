@@ -5,9 +5,218 @@ Arguments, their schemas and the schema of the answer are those of the operation
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+from urllib.parse import quote
+
+from omnigraph.errors import UsageError
+
+if TYPE_CHECKING:
+    import httpx
+
+
+# What a tool calls: an operation of the server, and the backend that carries it out.
+#
+# Tools know operations only. The server carries them out itself, `omnigraph mcp --store` with a server in its own process,
+# `omnigraph mcp --server` over the network; so a tool answers, refuses and fails exactly as its route does.
+
+Schema = Mapping[str, Any]
+"""A JSON schema."""
+
+
+@dataclass(frozen=True)
+class ToolOperation:
+    """A route as tools see it. `members` are the schemas of its arguments, by name, wherever they are in the request."""
+
+    id: str
+    method: str
+    path: str
+    action: str | None
+    """The action that a policy must allow; None if everybody may do it."""
+    in_path: tuple[str, ...] = ()
+    in_query: tuple[str, ...] = ()
+    in_body: tuple[str, ...] = ()
+    members: Mapping[str, Schema] = field(default_factory=dict)
+    required: frozenset[str] = frozenset()
+    repeated: frozenset[str] = frozenset()
+    takes_key: bool = False
+    """Whether it accepts an Idempotency-Key."""
+    answer: Schema | None = None
+    """The self-contained schema of its JSON answer."""
+
+
+@dataclass(frozen=True)
+class OperationResult:
+    """The answer to an operation."""
+
+    status: int
+    headers: Mapping[str, str]
+    data: bytes
+
+    @property
+    def is_success(self) -> bool:
+        return 200 <= self.status < 300
+
+    def json(self) -> Any:
+        return json.loads(self.data)
+
+
+class Backend(Protocol):
+    """Carries out operations on behalf of one caller, on one graph."""
+
+    async def call(
+        self, operation: ToolOperation, arguments: Mapping[str, Any], headers: Mapping[str, str] | None = None
+    ) -> OperationResult: ...
+
+    async def may(self, action: str) -> bool:
+        """Whether the caller may do this on any branch."""
+
+    async def stored_queries(self) -> list[Mapping[str, Any]]:
+        """The stored queries that the caller may run, as the server lists them."""
+
+
+# Operations carried out by a server: over the network, or in this process.
+
+
+@dataclass(frozen=True)
+class HttpBackend:
+    """Calls operations on one graph of a server, on behalf of the caller whom the headers name.
+
+    Permissions are left to subclasses.
+    """
+
+    client: httpx.AsyncClient
+    operations: Mapping[str, ToolOperation]
+    graph: str | None
+    headers: Mapping[str, str] = field(repr=False)
+
+    async def call(
+        self, operation: ToolOperation, arguments: Mapping[str, Any], headers: Mapping[str, str] | None = None
+    ) -> OperationResult:
+        response = await self.client.request(
+            operation.method,
+            self._path(operation, arguments),
+            params=[pair for name in operation.in_query for pair in _pairs(name, arguments.get(name))],
+            json={name: arguments[name] for name in operation.in_body if name in arguments}
+            if operation.in_body
+            else None,
+            headers={**self.headers, **(headers or {})},
+        )
+        return OperationResult(response.status_code, dict(response.headers), response.content)
+
+    def _path(self, operation: ToolOperation, arguments: Mapping[str, Any]) -> str:
+        path = operation.path.replace("{graph_id}", quote(self.graph or "", safe=""))
+        for name in operation.in_path:
+            value = arguments.get(name)
+            if not isinstance(value, str) or not value or value in (".", ".."):
+                raise UsageError(f"'{name}' must be a non-empty name")
+            path = path.replace(f"{{{name}}}", quote(value, safe=""))
+        return path
+
+
+def _pairs(name: str, value: Any) -> list[tuple[str, str]]:
+    if value is None:
+        return []
+    values = value if isinstance(value, list) else [value]
+    return [(name, _text(item)) for item in values]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else str(value)
+
+
+# A tool for each stored query: its parameters are the tool's arguments.
+
+_SCALARS: Mapping[str, Schema] = {
+    "string": {"type": "string"},
+    "bool": {"type": "boolean"},
+    "int": {"type": "integer"},
+    "bigint": {"type": "string", "pattern": r"^-?\d+$"},
+    "float": {"type": "number"},
+    "date": {"type": "string", "format": "date"},
+    "datetime": {"type": "string", "format": "date-time"},
+    "blob": {"type": "string", "contentEncoding": "base64"},
+}
+_BASE64 = "base64:"
+PLACES = ("branch", "snapshot")
+"""Arguments in addition to the parameters, unless a parameter has the name."""
+
+
+@dataclass(frozen=True)
+class StoredTool:
+    """One stored query under the name of its tool."""
+
+    name: str
+    query: str
+    is_mutation: bool
+    description: str
+    parameters: tuple[Mapping[str, Any], ...]
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The arguments that say where it runs: for a mutation, a branch only."""
+        taken = {parameter["name"] for parameter in self.parameters}
+        return tuple(name for name in PLACES[: 1 if self.is_mutation else 2] if name not in taken)
+
+    def input_schemas(self) -> dict[str, Schema]:
+        """The schemas of the parameters, by name."""
+        return {parameter["name"]: parameter_schema(parameter) for parameter in self.parameters}
+
+    @property
+    def required(self) -> list[str]:
+        return [parameter["name"] for parameter in self.parameters if not parameter["nullable"]]
+
+    def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of the parameters, as the query takes them."""
+        kinds = {parameter["name"]: parameter for parameter in self.parameters}
+        return {name: _value(kinds[name], value) for name, value in arguments.items() if name in kinds}
+
+
+def stored_tools(queries: Sequence[Mapping[str, Any]], taken: Collection[str]) -> list[StoredTool]:
+    """A tool for each stored query; one with the name of another tool is called `q_<name>`."""
+    used = set(taken) | {query["name"] for query in queries if query["name"] not in taken}
+    tools = []
+    for stored in sorted(queries, key=lambda query: str(query["name"])):
+        name = stored["name"]
+        if name in taken:
+            while name in used:
+                name = f"q_{name}"
+            used.add(name)
+        texts = [stored.get("description"), stored.get("instruction")]
+        description = "\n\n".join(text for text in texts if text)
+        default = f"The stored {'mutation' if stored['mutation'] else 'query'} '{stored['name']}'."
+        tools.append(
+            StoredTool(name, stored["name"], stored["mutation"], description or default, tuple(stored["params"]))
+        )
+    return tools
+
+
+def parameter_schema(parameter: Mapping[str, Any]) -> Schema:
+    """The JSON schema of the values that a parameter takes."""
+    kind = parameter["kind"]
+    if kind == "vector":
+        length = parameter["vector_dim"]
+        schema: Schema = {"type": "array", "items": {"type": "number"}, "minItems": length, "maxItems": length}
+    elif kind == "list":
+        schema = {"type": "array", "items": _SCALARS[parameter["item_kind"]]}
+    else:
+        schema = _SCALARS[kind]
+    return {**schema, "type": [schema["type"], "null"]} if parameter["nullable"] else schema
+
+
+def _value(parameter: Mapping[str, Any], value: Any) -> Any:
+    """The value of a parameter. A tool takes bytes as plain base64; a query needs the prefix that says so."""
+    if "blob" not in (parameter["kind"], parameter.get("item_kind")):
+        return value
+    if isinstance(value, list):
+        return [_value(parameter, item) for item in value]
+    is_bare = isinstance(value, str) and not value.startswith(_BASE64)
+    return _BASE64 + value if is_bare else value
+
 
 Hint = Literal["reads", "writes", "destroys", "destroys once"]
 """What a call does: changes nothing; adds; may overwrite or remove; the same, but idempotent."""

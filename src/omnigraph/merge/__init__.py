@@ -2,25 +2,46 @@
 
 from typing import TYPE_CHECKING
 
-from omnigraph.lazy_names import names_of
+from omnigraph._internal.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
     from omnigraph.language.schema.merging import SchemaConflict, SchemaLine, Strategy
     from omnigraph.merge.conflicts import NO_VALUE, ConflictKind, MergeConflict, NoValue, PropertyConflict
     from omnigraph.merge.merge import MergeOptions, merge_branches
     from omnigraph.merge.resolutions import Resolution, Take
-    from omnigraph.merge.result import MergeResult, TypeSummary
-    from omnigraph.merge.three_way import By
-    from omnigraph.merge.undoing import reset_branch, revert_commit
+    from omnigraph.merge.revert import reset_branch, revert_commit
+    from omnigraph.merge.three_way import By, MergeResult, TypeSummary
 
-_HOMES = {
-    "omnigraph.language.schema.merging": ("SchemaConflict", "SchemaLine", "Strategy"),
-    "omnigraph.merge.conflicts": ("NO_VALUE", "ConflictKind", "MergeConflict", "NoValue", "PropertyConflict"),
-    "omnigraph.merge.merge": ("MergeOptions", "merge_branches"),
-    "omnigraph.merge.resolutions": ("Resolution", "Take"),
-    "omnigraph.merge.result": ("MergeResult", "TypeSummary"),
-    "omnigraph.merge.three_way": ("By",),
-    "omnigraph.merge.undoing": ("reset_branch", "revert_commit"),
+_EXPORTS = {
+    "omnigraph.language.schema.merging": (
+        "SchemaConflict",
+        "SchemaLine",
+        "Strategy",
+    ),
+    "omnigraph.merge.conflicts": (
+        "NO_VALUE",
+        "ConflictKind",
+        "MergeConflict",
+        "NoValue",
+        "PropertyConflict",
+    ),
+    "omnigraph.merge.merge": (
+        "MergeOptions",
+        "merge_branches",
+    ),
+    "omnigraph.merge.resolutions": (
+        "Resolution",
+        "Take",
+    ),
+    "omnigraph.merge.three_way": (
+        "MergeResult",
+        "TypeSummary",
+        "By",
+    ),
+    "omnigraph.merge.revert": (
+        "reset_branch",
+        "revert_commit",
+    ),
 }
 
 __all__ = [
@@ -43,4 +64,4 @@ __all__ = [
     "revert_commit",
 ]
 
-__getattr__ = names_of(__name__, _HOMES)
+__getattr__ = lazy_attributes(__name__, _EXPORTS)

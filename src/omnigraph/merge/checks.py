@@ -8,32 +8,37 @@ edge and the other removes the node. A node can have too many or too few edges o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from omnigraph.changes.stored_rows import TypeRows, rows_at
+from omnigraph.changes.stored_rows import TypeRows, chunk_rows, rows_at
 from omnigraph.errors import InputError
-from omnigraph.language.arrow import arrow_schema
+from omnigraph.history import TableState
 from omnigraph.language.catalog import EdgeType, EntityType, Property
-from omnigraph.merge.bases import type_rows
+from omnigraph.language.projection import arrow_schema
+from omnigraph.language.schema.merging import SchemaConflict
 from omnigraph.merge.conflicts import MergeConflict
+from omnigraph.merge.schemas import Bases, MergedSchema, type_rows
 from omnigraph.merge.type_merge import TypeMerge
 from omnigraph.rules import Change, Check, Need, plan_checks
 from omnigraph.rules.cardinality import CardinalityCheck
 from omnigraph.rules.endpoints import DanglingCheck, EndpointCheck
 from omnigraph.rules.keys import KeyCheck
-from omnigraph.rules.uniqueness import UniqueCheck
-from omnigraph.rules.values import ValueCheck, exactness
-from omnigraph.tables.fragment import ROW_ADDRESS
-from omnigraph.tables.row_set import RowSet
+from omnigraph.rules.values import UniqueCheck, ValueCheck, exactness
+from omnigraph.snapshot import View
+from omnigraph.tables import Staged, Table, Tables
+from omnigraph.tables.addresses import ROW_ADDRESS, RowSet
+from omnigraph.tables.lost_rows import fragments_by_files
+from omnigraph.tables.staging import TrimmedFragment, adopted, stored_rows
 from omnigraph.values.arrow import are_among
 from omnigraph.values.types import is_rounded
-from omnigraph.views import View
+from omnigraph.write.rekeying import RekeyedTable, rekey, rekeyed_edges
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+
 
 MergeOf = Callable[[EntityType], TypeMerge]
 
@@ -304,3 +309,141 @@ def _without(rows: pa.Table, gone: RowSet) -> pa.Table:
 
     left = rows.filter(pa.array(~gone.contains(rows.column(ROW_ADDRESS).to_numpy())))
     return left.drop_columns([ROW_ADDRESS])
+
+
+# Edges of snapshots from before their type got its key: for a merge they have the ids that follow from it.
+#
+# So the same edge has the same id in the base and on both branches, and is merged like any other row. A snapshot that lacks the
+# key is written again under the merged schema; that happens once, in the first merge across the declaration.
+
+MAX_SHOWN = 5
+"""Edges that a conflict names."""
+
+
+class MergedKeys:
+    """The snapshots of one merge, with the ids of the merged schema."""
+
+    def __init__(self, schema: MergedSchema, bases: Bases) -> None:
+        self._schema = schema
+        self._bases = bases
+        self._tables: dict[tuple[int, object], RekeyedTable | None] = {}
+        """By type and stored rows: branches that have not changed a type share it."""
+
+    @property
+    def staged(self) -> list[Staged]:
+        """The versions that were written."""
+        return [table.staged for table in self._tables.values() if table is not None]
+
+    def view(self, before: View, after: View) -> View:
+        """A snapshot under the merged schema (`after`), with the ids of keys that its own schema (`before`) does not have."""
+        tables: dict[str, TableState] = {}
+        for edge in rekeyed_edges(before.catalog, after.catalog):
+            table = self._rekeyed(after, edge)
+            if table is not None:
+                tables[edge.table_key] = table.state
+        if not tables:
+            return after
+        return after.repository.view(replace(after.snapshot, tables={**after.snapshot.tables, **tables}))
+
+    def _rekeyed(self, view: View, edge: EdgeType) -> RekeyedTable | None:
+        state = view.state(edge.table_key)
+        place = edge.id, state and state.content
+        if place not in self._tables:
+            self._tables[place] = rekey(view, edge)
+        return self._tables[place]
+
+    def conflicts(self, heads: Mapping[str, View]) -> tuple[SchemaConflict, ...]:
+        """Why the edges of a branch, by its name, cannot get the ids of the merged schema."""
+        conflicts = [conflict for name, view in heads.items() for conflict in self._conflicts(name, view)]
+        for edge in self._schema.catalog.edges.values():
+            is_new = any(edge in rekeyed_edges(view.catalog, self._schema.catalog) for view in self._bases.views)
+            if is_new and not self._bases.agree_on(edge.id):
+                message = (
+                    f"merges of the branches crossed before {edge.name} got its key: remove the key, merge, "
+                    "and declare it again"
+                )
+                conflicts.append(SchemaConflict("divergent_change", edge.table_key, message))
+        return tuple(conflicts)
+
+    def _conflicts(self, name: str, view: View) -> Iterator[SchemaConflict]:
+        for edge in rekeyed_edges(view.catalog, self._schema.catalog):
+            before = view.catalog.by_id[edge.id]
+            state = view.state(before.table_key)
+            table = self._tables.get((edge.id, state and state.content))
+            if table is not None and table.duplicates:
+                shown = ", ".join(f"'{id}'" for id in table.duplicates[:MAX_SHOWN])
+                message = (
+                    f"'{name}' has edges of {edge.name} with the same key, which the other branch declared: {shown}"
+                )
+                yield SchemaConflict("divergent_change", edge.table_key, message)
+            if any(rounded_properties(before, edge)):
+                message = f"the other branch gave {edge.name} a key and a wider number; '{name}' has neither"
+                yield SchemaConflict("divergent_change", edge.table_key, message)
+
+
+# Applies a merge to the current branch's table. New fragments of the incoming branch are adopted without copying data.
+#
+# Rows that cannot be adopted (a few rows of a fragment, rows of another table, combined rows) are written as new rows.
+
+ADOPT_FRACTION = 2
+"""A fragment is adopted if at least one row in this many is needed; its other rows are deleted at once."""
+
+
+def stage_merge(tables: Tables, current: Table, merge: TypeMerge) -> list[Staged]:
+    """Stage the merge; the last version returned is the merged table. All of them must be made durable."""
+    whole = _adoptable(current, merge)
+    rows = _written_rows(merge, whole)
+    fragments = () if merge.incoming.table is None else adopted(merge.incoming.table, sorted(whole))
+    trimmed = [tables.delete_rows(current, fragment, offsets) for fragment, offsets in merge.removes.by_fragment()]
+    first = tables.stage(current, rows=rows, fragments=fragments, trimmed=trimmed, fold=False)
+    if not whole:
+        return [first]
+    merged = tables.open(first.path, first.version, layout=current.layout)
+    unwanted = list(_unwanted(tables, merged, merge, whole))
+    return [first, tables.stage(merged, trimmed=unwanted, fold=False)] if unwanted else [first]
+
+
+def _adoptable(current: Table, merge: TypeMerge) -> frozenset[int]:
+    """Incoming fragments to adopt."""
+    incoming = merge.incoming.table
+    if incoming is None or incoming.path != current.path:
+        return frozenset()
+    known = {fragment.files for fragment in current.fragments}
+    whole = stored_rows(incoming)
+    new = {fragment.id for fragment in incoming.fragments if fragment.files not in known and fragment.id in whole}
+    return frozenset(
+        fragment
+        for fragment, offsets in merge.puts.by_fragment()
+        if fragment in new and len(offsets) * ADOPT_FRACTION >= whole[fragment]
+    )
+
+
+def _unwanted(tables: Tables, table: Table, merge: TypeMerge, adopted_ids: frozenset[int]) -> Iterator[TrimmedFragment]:
+    """Delete the rows of adopted fragments that are not needed (an adopted fragment has no deletions yet)."""
+    import numpy as np
+
+    by_files = fragments_by_files(table)
+    files = {} if merge.incoming.table is None else {held.id: held.files for held in merge.incoming.table.fragments}
+    for fragment, offsets in merge.puts.by_fragment():
+        if fragment in adopted_ids and len(offsets) < (twin := by_files[files[fragment]]).rows:
+            rest = np.setdiff1d(np.arange(twin.rows, dtype=np.uint32), offsets, assume_unique=True)
+            yield tables.delete_rows(table, twin.id, rest)
+
+
+def _written_rows(merge: TypeMerge, adopted_ids: frozenset[int]) -> pa.RecordBatchReader | None:
+    """The rows to write, in bounded pieces; None if there are none."""
+    import pyarrow as pa
+
+    left = merge.puts.without_fragments(adopted_ids)
+    if not len(left) and not merge.combined.num_rows:
+        return None
+    schema = arrow_schema(merge.entity)
+
+    def batches() -> Iterator[Any]:
+        for addresses in left.pieces(chunk_rows(merge.incoming.table)):
+            assert merge.incoming.table is not None
+            rows = rows_at(merge.incoming.table, addresses, None)
+            yield from rows.select(schema.names).cast(schema).to_batches()
+        yield from merge.combined.cast(schema).to_batches()
+
+    return pa.RecordBatchReader.from_batches(schema, batches())

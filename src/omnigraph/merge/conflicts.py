@@ -20,8 +20,7 @@ from omnigraph.errors import (
 from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.language.projection import kind_of
 from omnigraph.merge.resolutions import Resolution, Take
-from omnigraph.values.arrow import with_zone
-from omnigraph.values.entities import Entity, JsonValue, Value, entity_value
+from omnigraph.values.arrow import Entity, JsonValue, Value, entity_value, with_zone
 from omnigraph.values.json_values import json_value
 
 ConflictKind = Literal[

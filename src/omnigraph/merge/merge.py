@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, TypeAlias
 
+from omnigraph._internal.failpoints import Failpoint, reach
 from omnigraph.changes.diff import same_state
 from omnigraph.errors import (
     Contention,
@@ -28,7 +28,6 @@ from omnigraph.errors import (
     UsageError,
     ValuesLost,
 )
-from omnigraph.failpoints import Failpoint, reach
 from omnigraph.history import (
     Commit,
     CommitKind,
@@ -40,21 +39,30 @@ from omnigraph.history import (
     TableState,
     check_attribution,
 )
+from omnigraph.indexing.adjacency import refresh_after
 from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.language.projection import kind_of
 from omnigraph.language.schema.merging import Strategy
 from omnigraph.language.schema.migration import compare_catalogs
 from omnigraph.language.schema.migration_steps import MigrationStep
 from omnigraph.language.schema.stored_columns import lost_properties
-from omnigraph.maintenance.adjacency import refresh_after
-from omnigraph.merge.bases import Bases, Differences, find_bases, state_of, type_rows
-from omnigraph.merge.checks import rounded, violations
+from omnigraph.merge.checks import MergedKeys, rounded, stage_merge, violations
 from omnigraph.merge.conflicts import NOWHERE, MergeConflict, Sides, with_values
-from omnigraph.merge.keys import MergedKeys
 from omnigraph.merge.resolutions import Resolution, check_resolutions, described
 from omnigraph.merge.resolving import put_over, state_after, type_of
-from omnigraph.merge.restoring import SideView, with_dropped_values
-from omnigraph.merge.result import (
+from omnigraph.merge.schemas import (
+    Bases,
+    Differences,
+    MergedSchema,
+    SideView,
+    find_bases,
+    merged_schema,
+    state_of,
+    type_rows,
+    with_dropped_values,
+)
+from omnigraph.merge.three_way import (
+    By,
     MergeResult,
     Outcome,
     TypeSummary,
@@ -63,14 +71,12 @@ from omnigraph.merge.result import (
     schema_conflict_error,
     schema_conflict_hint,
 )
-from omnigraph.merge.schemas import MergedSchema, merged_schema
-from omnigraph.merge.staging import stage_merge
-from omnigraph.merge.three_way import By
 from omnigraph.merge.type_merge import MergeRule, TypeMerge, merge_type
+from omnigraph.metering import Threads
 from omnigraph.records.rows import Row
+from omnigraph.snapshot import Repository, View, encode_catalog
 from omnigraph.tables import Staged
-from omnigraph.views import Repository, View, encode_catalog
-from omnigraph.workers import IN_PROCESS, ExchangingWorkers
+from omnigraph.tasks.runner import IN_PROCESS, ExchangingWorkers
 from omnigraph.write.publishing import publish
 
 MAX_ATTEMPTS = 32
@@ -299,7 +305,8 @@ class MergeAttempt:
         seen = [self.schema.view(view) for view in self.bases.views]
         seen += [self.schema.view(view, base) for view in (self.target_view, self.source_view)]
         sides = [SideView(view, own.catalog) for view, own in zip(seen, views, strict=True)]
-        keys, whole = MergedKeys(self.schema, self.bases), (with_dropped_values(side, sides) for side in sides)
+        keys, origins = MergedKeys(self.schema, self.bases), [view.catalog for view in self.bases.views]
+        whole = (with_dropped_values(side, sides, origins) for side in sides)
         *bases, self.current, self.incoming = (keys.view(own, view) for own, view in zip(views, whole, strict=True))
         self.bases = replace(self.bases, views=tuple(bases))
         heads = {self.target.branch: self.target_view, self.source.name: self.source_view}
@@ -428,7 +435,7 @@ class MergeAttempt:
         rest = [
             entity for entity in self.moved if not self._takes_pointer(entity) and not self._merge_of(entity).is_empty
         ]
-        with ThreadPoolExecutor(max_workers=STAGING_THREADS) as pool:
+        with Threads(max_workers=STAGING_THREADS) as pool:
             staged = list(pool.map(self._stage, rest))
         self.repository.tables.sync([*self._rekeyed, *(version for versions in staged for version in versions)])
         for entity, versions in zip(rest, staged, strict=True):

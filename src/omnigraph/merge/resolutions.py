@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 from omnigraph.errors import UsageError
-from omnigraph.history.attribution import MAX_MESSAGE_BYTES
-from omnigraph.values.entities import JsonValue
+from omnigraph.history.plan import MAX_MESSAGE_BYTES
+from omnigraph.values.arrow import JsonValue
 from omnigraph.values.json_values import json_value
 
 Take: TypeAlias = Literal["ours", "theirs", "base", "delete", "value"]

@@ -17,7 +17,7 @@ from omnigraph.merge.three_way import open_schema
 from omnigraph.merge.type_merge import MergeCounts, TypeMerge
 from omnigraph.records.rows import Row, edge_row, node_row
 from omnigraph.tables import Table
-from omnigraph.tables.fragment import ROW_ADDRESS
+from omnigraph.tables.addresses import ROW_ADDRESS
 
 if TYPE_CHECKING:
     import numpy as np

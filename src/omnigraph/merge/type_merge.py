@@ -17,32 +17,68 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omnigraph.changes.diff import really_changed
 from omnigraph.changes.stored_rows import TypeRows, chunk_rows, typed_rows_at
-from omnigraph.changes.table_diff import DELETE, INSERT, UPDATE, ComparedPair, ids_by_source, in_buckets
+from omnigraph.changes.table_diff import DELETE, INSERT, SAME, UPDATE, ComparedPair, ids_by_source, in_buckets
 from omnigraph.language.catalog import EntityType
 from omnigraph.language.schema.merging import Strategy
-from omnigraph.merge.addresses import current_addresses
-from omnigraph.merge.bases import Bases, Differences
 from omnigraph.merge.conflicts import MergeConflict, divergence
-from omnigraph.merge.origins import Origins
-from omnigraph.merge.three_way import (
-    COMBINED,
-    CONFLICT,
-    THEIRS,
-    BaseRows,
-    BranchRole,
-    By,
-    ThreeWay,
-    open_schema,
-)
-from omnigraph.merge.virtual_base import VirtualBase
-from omnigraph.tables.row_set import RowSet
+from omnigraph.merge.schemas import Bases, Differences
+from omnigraph.merge.three_way import COMBINED, CONFLICT, THEIRS, BaseRows, BranchRole, By, ThreeWay, open_schema
+from omnigraph.merge.virtual_base import Origins, VirtualBase
+from omnigraph.snapshot import Repository, View
+from omnigraph.tables import Table
+from omnigraph.tables.addresses import OFFSET_BITS, RowSet
+from omnigraph.tables.ascending import distinct
+from omnigraph.tables.lost_rows import fragments_by_files
+from omnigraph.tasks.runner import IN_PROCESS, ExchangingWorkers
 from omnigraph.values.arrow import are_among
-from omnigraph.views import Repository, View
-from omnigraph.workers import IN_PROCESS, ExchangingWorkers
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+
+
+# Where rows that a branch did not change are stored on it.
+
+NOWHERE = 2**64 - 1
+
+
+def current_addresses(
+    reference: TypeRows, current: TypeRows, compared: pa.Table, addresses: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """The addresses on a branch of rows of the reference that it did not change. `compared`: the differences between the two."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    if not len(addresses):
+        return addresses
+    assert reference.table is not None, "a row is in a table"
+    assert current.table is not None, "a row that did not change is on every side"
+    result = shared_addresses(reference.table, current.table, addresses)
+    same = compared.filter(pc.equal(compared.column("op"), SAME))
+    if same.num_rows:
+        moved = same.sort_by("before")
+        sources, places = moved.column("before").to_numpy(), moved.column("after").to_numpy()
+        spots = np.minimum(np.searchsorted(sources, addresses), len(sources) - 1)
+        result = np.where(sources[spots] == addresses, places[spots], result)
+    assert not (result == NOWHERE).any(), "a row that did not change is on every side"
+    return result
+
+
+def shared_addresses(old: Table, new: Table, addresses: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The addresses of the same rows in another version that shares their fragments, possibly under other fragment ids."""
+    import numpy as np
+
+    twins = fragments_by_files(new)
+    fragments = addresses >> np.uint64(OFFSET_BITS)
+    offsets = addresses & np.uint64((1 << OFFSET_BITS) - 1)
+    result = np.full(len(addresses), NOWHERE, np.uint64)
+    files = {fragment.id: fragment.files for fragment in old.fragments}
+    for fragment in distinct(fragments).tolist():
+        twin = twins.get(files[fragment])
+        if twin is not None:
+            in_fragment = fragments == np.uint64(fragment)
+            result[in_fragment] = offsets[in_fragment] | np.uint64(twin.id << OFFSET_BITS)
+    return result
 
 
 ADDRESSES = ("puts", "combined_from", "removes", "gone", "brought", "changed", "changed_before", "lost")

@@ -2,18 +2,28 @@
 
 from typing import TYPE_CHECKING
 
-from omnigraph.lazy_names import names_of
+from omnigraph._internal.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
-    from omnigraph.policy.ask import ACTIONS, Action, Ask, Gate, Scope, ask_on, check_gate, denied, is_allowed
+    from omnigraph.policy.ask import (
+        ACTIONS,
+        AccessRequest,
+        Action,
+        Authorizer,
+        Scope,
+        ask_on,
+        check_gate,
+        denied,
+        is_allowed,
+    )
     from omnigraph.policy.bundle import Decision, Policy, load_policy, policy_of
 
-_HOMES = {
+_EXPORTS = {
     "omnigraph.policy.ask": (
         "ACTIONS",
         "Action",
-        "Ask",
-        "Gate",
+        "AccessRequest",
+        "Authorizer",
         "Scope",
         "ask_on",
         "check_gate",
@@ -25,10 +35,10 @@ _HOMES = {
 
 __all__ = [
     "ACTIONS",
+    "AccessRequest",
     "Action",
-    "Ask",
+    "Authorizer",
     "Decision",
-    "Gate",
     "Policy",
     "Scope",
     "ask_on",
@@ -39,4 +49,4 @@ __all__ = [
     "policy_of",
 ]
 
-__getattr__ = names_of(__name__, _HOMES)
+__getattr__ = lazy_attributes(__name__, _EXPORTS)

@@ -49,14 +49,14 @@ ACTIONS: Mapping[Action, Scope] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class AccessRequest:
     """One question: may the actor do this?
 
     `branch` is the branch that is read or written, `target_branch` the one that is created, deleted, merged into or given another
     schema. `query` is the name of the stored query that is invoked, or that the call is part of. `types` are the types that are
     touched, as far as they are known; `mode` is that of a load.
 
-    >>> ask = og.Ask("change", branch="main", types=frozenset(["Person"]))
+    >>> ask = og.AccessRequest("change", branch="main", types=frozenset(["Person"]))
     >>> assert ask.target_branch is None
     """
 
@@ -69,34 +69,34 @@ class Ask:
     allow_data_loss: bool | None = None
 
 
-def ask_on(action: Action, branch: str | None, query: str | None = None) -> Ask:
+def ask_on(action: Action, branch: str | None, query: str | None = None) -> AccessRequest:
     """The question whether an action is allowed on a branch, or through a stored query, at all: types are asked for once they are
     known."""
     types: frozenset[str] | None = frozenset() if action in ("change", "export") else None
     match ACTIONS[action]:
         case "branch":
-            return Ask(action, branch=branch, query=query, types=types)
+            return AccessRequest(action, branch=branch, query=query, types=types)
         case "target_branch":
-            return Ask(action, target_branch=branch, query=query)
-    return Ask(action, query=query)
+            return AccessRequest(action, target_branch=branch, query=query)
+    return AccessRequest(action, query=query)
 
 
-class Gate(Protocol):
+class Authorizer(Protocol):
     """Answers asks. `og.open(..., policy=gate)` asks it before every call.
 
     >>> class OnlyReads:
-    ...     def check(self, actor: str | None, ask: og.Ask) -> None:
+    ...     def check(self, actor: str | None, ask: og.AccessRequest) -> None:
     ...         if ask.action != "read":
     ...             raise og.errors.PolicyDenied(f"'{actor}' may only read", action=ask.action)
     >>> guarded = og.open("./people", policy=OnlyReads())
     >>> assert guarded.as_("ada").entity("Person", "Ada")["name"] == "Ada"
     """
 
-    def check(self, actor: str | None, ask: Ask, /) -> None:
+    def check(self, actor: str | None, ask: AccessRequest, /) -> None:
         """Raises PolicyDenied unless the actor may do this."""
 
 
-def is_allowed(gate: Gate, actor: str | None, ask: Ask) -> bool:
+def is_allowed(gate: Authorizer, actor: str | None, ask: AccessRequest) -> bool:
     """Whether the gate lets the actor do it."""
     try:
         gate.check(actor, ask)
@@ -105,19 +105,19 @@ def is_allowed(gate: Gate, actor: str | None, ask: Ask) -> bool:
     return True
 
 
-def denied(actor: str | None, ask: Ask, *, hint: str | None = None) -> PolicyDenied:
+def denied(actor: str | None, ask: AccessRequest, *, hint: str | None = None) -> PolicyDenied:
     """The refusal of an ask."""
     who = "a caller without a name" if actor is None else f"actor '{actor}'"
     return refusal(f"policy denied {described(ask)} for {who}", ask, hint)
 
 
-def refusal(message: str, ask: Ask, hint: str | None = None, why: str | None = None) -> PolicyDenied:
+def refusal(message: str, ask: AccessRequest, hint: str | None = None, why: str | None = None) -> PolicyDenied:
     return PolicyDenied(
         message, action=ask.action, branch=ask.branch, target_branch=ask.target_branch, why=why, hint=hint
     )
 
 
-def described(ask: Ask) -> str:
+def described(ask: AccessRequest) -> str:
     """The action and the branches that it is about, in words."""
     words = f"action '{ask.action}'"
     if ask.branch is not None:
@@ -127,7 +127,7 @@ def described(ask: Ask) -> str:
     return words
 
 
-def check_gate(gate: Any) -> Gate | None:
+def check_gate(gate: Any) -> Authorizer | None:
     """The gate that a caller passed. UsageError if it is not one."""
     if gate is not None and not callable(getattr(gate, "check", None)):
         raise UsageError(

@@ -11,9 +11,8 @@ from typing import Any
 
 from omnigraph.errors import ConfigurationError, PolicyFailed, Problem
 from omnigraph.policy import cedar as language
-from omnigraph.policy.ask import ACTIONS, Ask, described, refusal
-from omnigraph.policy.files import CODE, parse_policy
-from omnigraph.policy.rules import Kind, PolicyFile, PolicyRule
+from omnigraph.policy.ask import ACTIONS, AccessRequest, described, refusal
+from omnigraph.policy.files import CODE, Kind, PolicyFile, PolicyRule, parse_policy
 
 MAX_DECISIONS = 4_096
 MAX_REMEMBERED = 1_024
@@ -28,7 +27,7 @@ class Decision:
     """
 
     actor: str
-    ask: Ask
+    ask: AccessRequest
     allowed: bool
     message: str
     rule: str | None = None
@@ -71,23 +70,23 @@ class Policy:
         """The branches that the policy calls protected."""
         return self.file.protected_branches
 
-    def check(self, actor: str | None, ask: Ask, /) -> None:
+    def check(self, actor: str | None, ask: AccessRequest, /) -> None:
         """Raises PolicyDenied unless the actor may do this."""
         decision = self.decide("" if actor is None else actor, ask)
         if not decision.allowed:
             raise refusal(decision.message, ask, why=decision.rule or decision.nearest)
 
-    def decide(self, actor: str, ask: Ask) -> Decision:
+    def decide(self, actor: str, ask: AccessRequest) -> Decision:
         """The answer of the policy, and why.
 
-        >>> said = og.load_policy("policy.yaml").decide("ada", og.Ask("change", branch="main"))
+        >>> said = og.load_policy("policy.yaml").decide("ada", og.AccessRequest("change", branch="main"))
         >>> assert (said.allowed, said.nearest) == (False, "no rule allows change to 'ada'")
         """
         texts = (actor, ask.branch, ask.target_branch, ask.query, *(ask.types or ()))
         is_short = sum(len(text) for text in texts if text is not None) <= MAX_REMEMBERED
         return self._decided(actor, ask) if is_short else self._decide(actor, ask)
 
-    def _decide(self, actor: str, ask: Ask) -> Decision:
+    def _decide(self, actor: str, ask: AccessRequest) -> Decision:
         if actor not in self.actors and not self._has_cedar:
             message = f"policy denied action '{ask.action}' for unknown actor '{actor}'"
             return Decision(actor, ask, False, message)
@@ -113,7 +112,7 @@ class Policy:
         message = f"policy denied {described(ask)} for actor '{actor}'"
         return Decision(actor, ask, False, message, rule, self._nearest(actor, ask))
 
-    def _request(self, actor: str, ask: Ask) -> dict[str, Any]:
+    def _request(self, actor: str, ask: AccessRequest) -> dict[str, Any]:
         resource = ("Server", "root") if self.graph is None else ("Graph", self.graph)
         return {
             "principal": {"type": "Omnigraph::Actor", "id": actor},
@@ -122,7 +121,7 @@ class Policy:
             "context": language.context(ask, self.protected_branches),
         }
 
-    def _nearest(self, actor: str, ask: Ask) -> str | None:
+    def _nearest(self, actor: str, ask: AccessRequest) -> str | None:
         for rule in self._rules_about(actor):
             if ask.action in rule.actions:
                 obstacle = rule.obstacle(ask, self.protected_branches)

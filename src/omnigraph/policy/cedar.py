@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from omnigraph.errors import ConfigurationError, MissingExtra, Problem
-from omnigraph.policy.ask import ACTIONS, Action, Ask
-from omnigraph.policy.rules import PolicyFile, PolicyRule
+from omnigraph.policy.ask import ACTIONS, AccessRequest, Action
+from omnigraph.policy.files import PolicyFile, PolicyRule
 
 SCHEMA = (
     """namespace Omnigraph {
@@ -118,7 +118,7 @@ def _number(key: str) -> int:
     return int(key.removeprefix("policy") or 0)
 
 
-def context(ask: Ask, protected: frozenset[str]) -> dict[str, Any]:
+def context(ask: AccessRequest, protected: frozenset[str]) -> dict[str, Any]:
     """An ask as the context of a Cedar request."""
     known: dict[str, Any] = {
         "has_branch": ask.branch is not None,

@@ -2,36 +2,37 @@
 
 from typing import TYPE_CHECKING
 
-from omnigraph.lazy_names import names_of
+from omnigraph._internal.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
-    from omnigraph.maintenance.indexes import IndexState, index_specs, index_state
-    from omnigraph.read.blame import blame_of
-    from omnigraph.read.blobs import Blob, blob
-    from omnigraph.read.entities import entity
+    from omnigraph.indexing.indexes import IndexState, index_specs, index_state
+    from omnigraph.read.entities import Blob, blob, entity
+    from omnigraph.read.entity_history import EntityVersion, blame_of, history_of
     from omnigraph.read.execution import matched_rows, run_read
     from omnigraph.read.explaining import Explanation, InputColumns, explain
-    from omnigraph.read.pictures.picture import Picture, PictureEdge, PictureNode, node_picture, schema_picture
     from omnigraph.read.result import Result, Rows, Timing
     from omnigraph.read.sql.compiler import compile_read
     from omnigraph.read.sql.shapes import HopInput, NodeInput, RelationalQuery
     from omnigraph.read.sql_query import SqlColumn, SqlResult, open_duckdb, run_sql
     from omnigraph.read.steps import Step
     from omnigraph.read.strategies.strategy import InputChoice, Mode
-    from omnigraph.read.versions import EntityVersion, history_of
 
-_HOMES = {
-    "omnigraph.maintenance.indexes": (
+_EXPORTS = {
+    "omnigraph.indexing.indexes": (
         "IndexState",
         "index_specs",
         "index_state",
     ),
-    "omnigraph.read.blame": ("blame_of",),
-    "omnigraph.read.blobs": (
+    "omnigraph.read.entity_history": (
+        "blame_of",
+        "EntityVersion",
+        "history_of",
+    ),
+    "omnigraph.read.entities": (
         "Blob",
         "blob",
+        "entity",
     ),
-    "omnigraph.read.entities": ("entity",),
     "omnigraph.read.execution": (
         "matched_rows",
         "run_read",
@@ -40,13 +41,6 @@ _HOMES = {
         "Explanation",
         "InputColumns",
         "explain",
-    ),
-    "omnigraph.read.pictures.picture": (
-        "Picture",
-        "PictureEdge",
-        "PictureNode",
-        "node_picture",
-        "schema_picture",
     ),
     "omnigraph.read.result": (
         "Result",
@@ -70,10 +64,6 @@ _HOMES = {
         "InputChoice",
         "Mode",
     ),
-    "omnigraph.read.versions": (
-        "EntityVersion",
-        "history_of",
-    ),
 }
 
 __all__ = [
@@ -86,9 +76,6 @@ __all__ = [
     "InputColumns",
     "Mode",
     "NodeInput",
-    "Picture",
-    "PictureEdge",
-    "PictureNode",
     "RelationalQuery",
     "Result",
     "Rows",
@@ -105,12 +92,10 @@ __all__ = [
     "index_specs",
     "index_state",
     "matched_rows",
-    "node_picture",
     "open_duckdb",
     "run_read",
     "run_sql",
-    "schema_picture",
 ]
 
-__getattr__ = names_of(__name__, _HOMES)
+__getattr__ = lazy_attributes(__name__, _EXPORTS)
 """Imported on first use: a short read needs few of the modules, and no engine."""

@@ -8,12 +8,12 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.deadlines import Deadline
+from omnigraph._internal.deadlines import Deadline
+from omnigraph._internal.runtime import MORE_MEMORY
 from omnigraph.errors import ArithmeticOverflow, ResourceExhausted
-from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.functions import Arguments
 from omnigraph.read.inputs.scans import Stream
 from omnigraph.relational import duck
-from omnigraph.runtime import MORE_MEMORY
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,18 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from omnigraph.deadlines import NEVER, Deadline
+from omnigraph._internal.deadlines import NEVER, Deadline
 from omnigraph.errors import ResourceExhausted
-from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.functions import Arguments
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.read.inputs.adjacency import Compact, despite_lost_segments
+from omnigraph.read.inputs.adjacency import GraphArrays, despite_lost_segments
 from omnigraph.read.result import Result, Timing, Values, result_cells
 from omnigraph.read.strategies import answer
 from omnigraph.read.strategies.strategy import Answer, Mode, Read
-from omnigraph.values.entities import Value
+from omnigraph.snapshot import View
+from omnigraph.values.arrow import Value
 from omnigraph.values.literals import Constant
 from omnigraph.values.types import PropertyType, Scalar
-from omnigraph.views import View
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -157,7 +157,11 @@ def _column(view: View, query: RelationalQuery, output: OutputColumn, table: pa.
         if ordinals.null_count == len(ordinals):  # ordinal 0 may not exist
             column = pa.chunked_array([pa.nulls(len(ordinals), pa.utf8())])
         else:
-            ids = Compact(view).nodes(output.types[0]).ids_at(pc.fill_null(ordinals, 0).to_numpy(zero_copy_only=False))
+            ids = (
+                GraphArrays(view)
+                .nodes(output.types[0])
+                .ids_at(pc.fill_null(ordinals, 0).to_numpy(zero_copy_only=False))
+            )
             column = pa.chunked_array([pc.if_else(ordinals.is_valid(), ids, None) if ordinals.null_count else ids])
     if output.is_entity:
         from omnigraph.read.entities import objects

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from omnigraph.deadlines import NEVER, Deadline
-from omnigraph.expressions.arguments import Arguments
+from omnigraph._internal.deadlines import NEVER, Deadline
+from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.predicates import Predicate
+from omnigraph.indexing.adjacency import adjacency_rows
 from omnigraph.language.query.plan import ReadPlan, TextQuery
-from omnigraph.maintenance.adjacency import adjacency_rows
 from omnigraph.read.execution import evaluated, finished, given_rows, instant, run_read
 from omnigraph.read.result import Result, Timing
 from omnigraph.read.search.texts import with_vectors
@@ -21,7 +21,7 @@ from omnigraph.read.steps import Measured, Step, steps_of, tree_text, united_ste
 from omnigraph.read.strategies import answer
 from omnigraph.read.strategies.strategy import InputChoice, Mode, Read, hop_name
 from omnigraph.relational.sql import to_sql
-from omnigraph.views import View
+from omnigraph.snapshot import View
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.deadlines import Deadline
+from omnigraph._internal.deadlines import Deadline
+from omnigraph._internal.runtime import MORE_MEMORY
 from omnigraph.errors import ResourceExhausted, SqlRefused
 from omnigraph.history import Commit
 from omnigraph.read import engine
 from omnigraph.read.result import Rows, Timing
 from omnigraph.relational import duck
-from omnigraph.runtime import MORE_MEMORY
+from omnigraph.snapshot import View
 from omnigraph.values.json_values import json_value
-from omnigraph.views import View
 
 if TYPE_CHECKING:
     import duckdb

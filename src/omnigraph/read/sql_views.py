@@ -11,8 +11,8 @@ import pyarrow.dataset as pads
 
 from omnigraph.language.catalog import EdgeType
 from omnigraph.read.sql_query import unambiguous
+from omnigraph.snapshot import View
 from omnigraph.tables.lance_errors import translated
-from omnigraph.views import View
 
 if TYPE_CHECKING:
     from omnigraph.tables import Table

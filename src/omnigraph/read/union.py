@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from omnigraph.expressions.arguments import Arguments
-from omnigraph.expressions.sql import cast
+from omnigraph.expressions.functions import Arguments
+from omnigraph.expressions.sql import cast, sortable
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.read import engine
-from omnigraph.relational.sql import column, named, table, to_sql
-from omnigraph.relational.trees import exp
-from omnigraph.values.arrow import arrow_type
+from omnigraph.read.executor.bindings import first_of_each
+from omnigraph.read.executor.output import Codes, OrderBy, combined, ordered, page
+from omnigraph.read.executor.values import group_codes, sort_codes
+from omnigraph.read.inputs.adjacency import whole
+from omnigraph.read.result import result_cells
+from omnigraph.relational.sql import column, exp, named, table
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
 
@@ -22,25 +26,57 @@ def united(plan: ReadPlan, parts: Sequence[pa.Table], arguments: Arguments) -> p
     import pyarrow as pa
 
     assert plan.union is not None
-    names = [f"r{place}" for place in range(len(plan.columns))]
-    relations = {f"u{place}": part.rename_columns(names) for place, part in enumerate(parts)}
+    types = [projection.expression.type for projection in plan.projections]  # type: ignore[union-attr]  # values, no entities
+    with arguments.memory.holding(sum(part.nbytes for part in parts)):
+        columns = [
+            pa.concat_arrays([whole(result_cells(part.column(place), type_)) for part in parts])
+            for place, type_ in enumerate(types)
+        ]
+        if not plan.union.keeps_all:
+            _, first = first_of_each(combined([group_codes(cells) for cells in columns]))
+            columns = [cells.take(pa.array(first)) for cells in columns]
+        shown = [projection.expression for projection in plan.projections]
+        keys = [(shown.index(key.expression), key.descending) for key in plan.order]
+        keys += [(place, False) for place in range(len(columns))]
+        offset, cut = page(plan, arguments)
+        order = [OrderBy(partial(_sort_codes, columns[place]), is_descending) for place, is_descending in keys]
+        arguments.deadline.check()
+        places = pa.array(ordered(len(columns[0]), order, cut)[offset:cut])
+        return pa.table([cells.take(places) for cells in columns], names=[described.name for described in plan.columns])
+
+
+def _sort_codes(cells: pa.Array, places: np.ndarray) -> Codes:
+    import pyarrow as pa
+
+    return sort_codes(cells.take(pa.array(places)))
+
+
+def _names(plan: ReadPlan) -> list[str]:
+    return [f"r{place}" for place in range(len(plan.columns))]
+
+
+def union_query(plan: ReadPlan, arguments: Arguments) -> exp.Query:
+    """The query of a union over the relations u0, u1, … of its parts, whose columns are r0, r1, …"""
+    assert plan.union is not None
+    names = _names(plan)
     types = [projection.expression.type for projection in plan.projections]  # type: ignore[union-attr]  # values, no entities
     selects = [
         exp.select(*(named(cast(column(name), type_), name) for name, type_ in zip(names, types, strict=True))).from_(
-            table(relation)
+            table(f"u{place}")
         )
-        for relation in relations
+        for place in range(len(plan.union.parts))
     ]
     whole = exp.union(*selects, distinct=not plan.union.keeps_all)
     shown = [projection.expression for projection in plan.projections]
     keys = [(names[shown.index(key.expression)], key.descending) for key in plan.order]
     keys += [(name, False) for name in names]
-    order = [exp.Ordered(this=column(name), desc=down, nulls_first=not down) for name, down in keys]
+    order = [
+        exp.Ordered(this=sortable(column(name), types[names.index(name)]), desc=down, nulls_first=not down)
+        for name, down in keys
+    ]
     query = exp.select(*map(column, names)).from_(whole.subquery("q")).order_by(*order)
     if plan.limit is not None:
         query = query.limit(arguments.number(plan.limit))
     if plan.offset is not None:
         query = query.offset(arguments.number(plan.offset))
-    rows = engine.run(to_sql(query, "duckdb"), {}, relations, arguments)
-    arrays = [rows.column(name).cast(arrow_type(type_)) for name, type_ in zip(names, types, strict=True)]
-    return pa.table(arrays, names=[described.name for described in plan.columns])
+    return query

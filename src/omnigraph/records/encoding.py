@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from omnigraph.language.catalog import EdgeType, EntityType
-from omnigraph.values.csv_cells import cell_text
-from omnigraph.values.entities import OUTSIDE_NAMES
+from omnigraph.values.arrow import OUTSIDE_NAMES
+from omnigraph.values.columns import cell_text
 from omnigraph.values.json_text import column_texts, joined_texts, json_text, object_texts, text_blocks
 
 if TYPE_CHECKING:

@@ -9,21 +9,160 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.language.catalog import Catalog, EdgeType, EntityType
-from omnigraph.records.fresh_ids import FreshIds
-from omnigraph.records.gathering import columns_with_values
-from omnigraph.records.ids import end_column, id_column, named_id_column
-from omnigraph.records.plain_lines import plain_pattern
-from omnigraph.records.typed import WHOLE, NamedRows, RecordForm, TypedRows, open_schema
+from omnigraph.language.catalog import Catalog, EdgeType, EntityType, Property
+from omnigraph.records.ids import FreshIds, end_column, id_column, named_id_column
+from omnigraph.records.rows import WHOLE, NamedRows, RecordForm, Row, TypedRows, open_schema
+from omnigraph.values.arrow import OUTSIDE_NAMES
 from omnigraph.values.columns import Doubtful, json_parser_type, parsed_column
-from omnigraph.values.entities import OUTSIDE_NAMES
-from omnigraph.values.types import Scalar
+from omnigraph.values.types import PropertyType, Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+# Rows of one type that come one by one, collected into columns.
+
+
+class GatheredRows:
+    """Whole rows or parts of rows, depending on the form, and ids of entities to be deleted."""
+
+    def __init__(self, entity: EntityType, form: RecordForm) -> None:
+        self._entity = entity
+        self._schema = open_schema(entity)
+        self._is_partial = form.kind == "partial"
+        self._rows: list[Row] = []
+        self._lines: list[int] = []
+        self._value_columns: list[frozenset[str]] = []
+        self._named: list[str] = []
+        self._named_lines: list[int] = []
+        self._explicit_ids = 0
+
+    def add(self, row: Row, line: int, *, has_id: bool) -> None:
+        self._rows.append(row)
+        self._lines.append(line)
+        self._explicit_ids += has_id
+
+    def add_partial(self, row: Row, columns: frozenset[str], line: int) -> None:
+        self._value_columns.append(columns)
+        self.add(row, line, has_id=True)
+
+    def name(self, id: str, line: int) -> None:
+        self._named.append(id)
+        self._named_lines.append(line)
+
+    def typed(self) -> Iterator[TypedRows | NamedRows]:
+        import pyarrow as pa
+
+        key = self._entity.table_key
+        if self._rows:
+            rows = pa.Table.from_pylist(self._rows, schema=self._schema)
+            lines = pa.array(self._lines, pa.int64())
+            yield TypedRows(
+                key, rows, lines, self._explicit_ids, self._columns_with_values() if self._is_partial else None
+            )
+        if self._named:
+            yield NamedRows(key, pa.array(self._named, pa.string()), pa.array(self._named_lines, pa.int64()))
+
+    def _columns_with_values(self) -> pa.Table:
+        import pyarrow as pa
+
+        names = [name for name in self._schema.names if name != "id"]
+        return pa.table(
+            {name: pa.array([name in columns for columns in self._value_columns], pa.bool_()) for name in names}
+        )
+
+
+def columns_with_values(schema: pa.Schema, columns: frozenset[str], rows: int) -> pa.Table:
+    """The same columns for every row."""
+    import pyarrow as pa
+
+    return pa.table({name: pa.repeat(name in columns, rows) for name in schema.names if name != "id"})
+
+
+# Patterns for lines of a graph batch, and cells of CSV, that are plainly right: the column reader accepts everything they match.
+#
+# They are used if some of many records are wrong: records that do not match are examined one by one, the others are read together.
+# A record that is right in an unusual way, with other escapes or the widest numbers, does not match, and is only read more slowly.
+
+_SIGN = (
+    r"(?:[\x20\x21\x23-\x5b\x5d-\x7e]|[\xc2-\xdf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}"
+    r'|[\xf1-\xf3][\x80-\xbf]{3}|\\["\\/bfnrt])'
+)
+"""A character of a JSON string, byte by byte: valid UTF-8 is part of being right."""
+_TEXT = f'"{_SIGN}*"'
+_NAME = f'"{_SIGN}+"'
+_FLOAT = r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,17})?"
+_INTEGERS = {
+    Scalar.I32: r"-?(?:0|[1-9]\d{0,8})",
+    Scalar.U32: r"(?:0|[1-9]\d{0,8})",
+    Scalar.U64: r"(?:0|[1-9]\d{0,17})",
+}
+_MAX_COUNTED = 32
+"""The numbers of longer vectors are not counted: the pattern would be too long."""
+_INTEGER = r"-?(?:0|[1-9]\d{0,17})"
+_DAY = r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])"
+_INSTANT = rf"{_DAY}[T ](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{{1,6}})?Z?"
+
+
+def plain_pattern(entity: EntityType, member: str, *, dates_as_text: bool, allows_null: bool) -> str:
+    """The pattern of whole lines with their newline, as bytes."""
+    ends = ""
+    if isinstance(entity, EdgeType):
+        source, target = (rf',\s*"{word}":\s*{_NAME}' for word in ("from", "to"))
+        ends = f"(?:{source}{target}|{target}{source})"
+    members = [f'"id":\\s*{_NAME}']
+    for property in entity.properties.values():
+        null = "|null" if allows_null and _may_be_null(entity, property) else ""
+        members.append(f'"{re.escape(property.name)}":\\s*(?:{_value(entity, property, dates_as_text)}{null})')
+    any_member = f"(?:{'|'.join(members)})"
+    data = rf"\{{\s*(?:{any_member}(?:,\s*{any_member})*\s*)?\}}"
+    return rf'^\{{"{member}":\s*"{re.escape(entity.name)}"{ends},\s*"data":\s*{data}\}}\n$'
+
+
+def plain_cell(type: PropertyType) -> str | None:
+    """The pattern of cells of text that hold a value of the type; None if a pattern is not enough."""
+    if type.is_list or type.dimension is not None or type.scalar in (Scalar.STRING, Scalar.BLOB):
+        return None
+    return f"^(?:{_scalar(type, dates_as_text=True)})$".replace('"', "")
+
+
+def _may_be_null(entity: EntityType, property: Property) -> bool:
+    return property.default is None and property.name not in entity.key
+
+
+def _value(entity: EntityType, property: Property, dates_as_text: bool) -> str:
+    type = property.type
+    if type.dimension is not None:
+        short = type.dimension <= _MAX_COUNTED
+        return rf"\[{_FLOAT}(?:,\s*{_FLOAT}){{{type.dimension - 1}}}\]" if short else _list(_FLOAT)
+    if type.is_list:
+        return _list(_scalar(type, dates_as_text))
+    if type.scalar is Scalar.STRING and property.name in entity.key:
+        return _NAME
+    return _scalar(type, dates_as_text)
+
+
+def _list(item: str) -> str:
+    return rf"\[\s*(?:{item}(?:\s*,\s*{item})*\s*)?\]"
+
+
+def _scalar(type: PropertyType, dates_as_text: bool) -> str:
+    match type.scalar:
+        case Scalar.STRING | Scalar.BLOB:
+            return _TEXT
+        case Scalar.BOOL:
+            return "(?:true|false)"
+        case Scalar.F32 | Scalar.F64:
+            return _FLOAT
+        case Scalar.DATE:
+            return f'"{_DAY}"' if dates_as_text else r"-?(?:0|[1-9]\d{0,4})"
+        case Scalar.DATETIME:
+            return f'"{_INSTANT}"' if dates_as_text else r"-?(?:0|[1-9]\d{0,12})"
+    return _INTEGERS.get(type.scalar, _INTEGER)
 
 
 class TypeColumns:

@@ -13,25 +13,27 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import InputError, UnreadableInput
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType, NodeType, Property
-from omnigraph.records.fresh_ids import FreshIds
-from omnigraph.records.gathering import GatheredRows, columns_with_values
-from omnigraph.records.ids import end_column, id_column, named_id_column
-from omnigraph.records.plain_lines import plain_cell
-from omnigraph.records.rows import Row, edge_row, named_id, node_row, partial_row, property_value, wanted_name
-from omnigraph.records.typed import (
+from omnigraph.records.ids import FreshIds, end_column, id_column, named_id_column
+from omnigraph.records.json_columns import GatheredRows, columns_with_values, plain_cell
+from omnigraph.records.rows import (
     DELETE_FLAG,
     DELETE_FLAG_HINT,
     WHOLE,
     NamedRows,
     RecordForm,
     Reject,
+    Row,
     TypedRows,
+    edge_row,
+    named_id,
+    node_row,
     open_schema,
+    partial_row,
+    property_value,
+    wanted_name,
 )
-from omnigraph.values.arrow import repeated
-from omnigraph.values.columns import Doubtful, arrow_column, plain_values, text_column
-from omnigraph.values.csv_cells import cell_value
-from omnigraph.values.entities import OUTSIDE_NAMES
+from omnigraph.values.arrow import OUTSIDE_NAMES, repeated
+from omnigraph.values.columns import Doubtful, arrow_column, cell_value, plain_values, text_column
 from omnigraph.values.json_values import Unfit, json_value
 from omnigraph.values.types import MAX_SAFE_INTEGER, PropertyType, Scalar
 

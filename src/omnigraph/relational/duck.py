@@ -9,19 +9,49 @@ All spill to disk beyond. A forked child opens its own and leaves its parent's a
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.relational.connections import ConnectionPool
-from omnigraph.relational.sql import to_sql
-from omnigraph.relational.trees import exp
-from omnigraph.runtime import WorkingMemory
+from omnigraph._internal.runtime import WorkingMemory
+from omnigraph.relational.sql import exp, to_sql
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+# DuckDB connections, lent for one call at a time.
+#
+# The process holds them, not its threads: thread-local connections are destroyed in every child that is forked while the thread
+# lives, and DuckDB, whose own threads do not exist there, crashes the child (Spark, for one, starts its JVM by such a fork).
+
+
+class ConnectionPool:
+    """Thread-safe. As many connections are open as were ever in use at once; the one returned last is lent first."""
+
+    def __init__(self, open: Callable[[], Any]) -> None:
+        self._open = open
+        self._opened: list[Any] = []
+        """All connections, so that none is ever destroyed, least of all in a child."""
+        self._idle: dict[int, list[Any]] = {}
+        """By process: a child must not use connections that its parent opened."""
+
+    @contextlib.contextmanager
+    def borrow(self) -> Iterator[Any]:
+        idle = self._idle.setdefault(os.getpid(), [])
+        try:
+            connection = idle.pop()
+        except IndexError:
+            connection = self._open()
+            self._opened.append(connection)
+        try:
+            yield connection
+        finally:
+            idle.append(connection)
+
 
 RULES_SHARE = 0.1
 SMALL_SHARE = 0.025

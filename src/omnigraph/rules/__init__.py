@@ -3,13 +3,13 @@ the error. Transactions, loads and merges only supply the rows."""
 
 from typing import TYPE_CHECKING
 
-from omnigraph.lazy_names import names_of
+from omnigraph._internal.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
     from omnigraph.rules.check import Check, FewRows, Need, RowSource, RowState, Violation
     from omnigraph.rules.planning import Change, CheckPlan, plan_checks, tables_read
 
-_HOMES = {
+_EXPORTS = {
     "omnigraph.rules.check": ("Check", "FewRows", "Need", "RowSource", "RowState", "Violation"),
     "omnigraph.rules.planning": ("Change", "CheckPlan", "plan_checks", "tables_read"),
 }
@@ -27,4 +27,4 @@ __all__ = [
     "tables_read",
 ]
 
-__getattr__ = names_of(__name__, _HOMES)
+__getattr__ = lazy_attributes(__name__, _EXPORTS)

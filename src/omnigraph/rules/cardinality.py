@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import CardinalityViolation, InputError
 from omnigraph.language.catalog import EdgeType
-from omnigraph.relational.sql import column, table
-from omnigraph.relational.trees import exp
+from omnigraph.relational.sql import column, exp, table
 from omnigraph.rules.check import Check, Need, Query, Record, Risk, RowSource, Violation, absent, same, violation
 
 if TYPE_CHECKING:

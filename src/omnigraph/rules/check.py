@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 from omnigraph.errors import OmnigraphError
 from omnigraph.language.catalog import EntityType
 from omnigraph.relational import duck
-from omnigraph.relational.sql import column, to_sql
-from omnigraph.relational.trees import exp
+from omnigraph.relational.sql import column, exp, to_sql
 
 if TYPE_CHECKING:
     import pyarrow as pa

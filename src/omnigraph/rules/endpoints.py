@@ -19,6 +19,7 @@ from omnigraph.rules.check import (
     Violation,
     absent,
 )
+from omnigraph.values.arrow import OUTSIDE_NAMES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,7 +61,7 @@ class _EndCheck(Check):
 
     def _missing(self, violation: Violation, more: str = "", **place: Any) -> InputError:
         return EndpointMissing(
-            f"{self.end} '{violation.shown()}' not found in {self.node}{more}",
+            f"{OUTSIDE_NAMES[self.end]} '{violation.shown()}' not found in {self.node}{more}",
             type_name=self.edge.name,
             property=self.end,
             entity_id=violation.id,

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import KeyConflict, OmnigraphError, UniqueViolation
 from omnigraph.language.projection import kind_of
-from omnigraph.relational.sql import column, table
-from omnigraph.relational.trees import exp
+from omnigraph.relational.sql import column, exp, table
 from omnigraph.rules.check import (
     MAX_ROWS_ON_ONE_CORE,
     EntityCheck,

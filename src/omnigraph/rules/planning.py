@@ -11,8 +11,7 @@ from omnigraph.rules.cardinality import CardinalityCheck
 from omnigraph.rules.check import Check
 from omnigraph.rules.endpoints import DanglingCheck, EndpointCheck, ends_of
 from omnigraph.rules.keys import KeyCheck
-from omnigraph.rules.uniqueness import UniqueCheck
-from omnigraph.rules.values import ValueCheck, has_value_rules
+from omnigraph.rules.values import UniqueCheck, ValueCheck, has_value_rules
 
 
 class Change(NamedTuple):

@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import time
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,6 @@ from starlette.types import Message, Receive, Scope, Send
 
 from omnigraph.errors import (
     Cancelled,
-    Contention,
     GraphNotFound,
     MergeConflicts,
     OmnigraphError,
@@ -25,23 +24,22 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.history.history import new_ulid
-from omnigraph.policy import Ask
+from omnigraph.metering import StoreCost
+from omnigraph.policy import AccessRequest
 from omnigraph.server import headers as checked
+from omnigraph.server.auth import PARAMETER as TICKET
 from omnigraph.server.auth import Actor, authenticate
 from omnigraph.server.calls import REPLAYED, HandlerResult, RouteCall, encoded
 from omnigraph.server.handlers import all_handlers
 from omnigraph.server.handlers.binding import Handler
-from omnigraph.server.limits import REFUSAL, too_large
 from omnigraph.server.logs import RequestLog
 from omnigraph.server.problems import DEFECT, error_json, row_of
 from omnigraph.server.registry import Served, ServedSource
-from omnigraph.server.route import JSON, Route
+from omnigraph.server.route import JSON, Route, Router
 from omnigraph.server.routes import ROUTES
-from omnigraph.server.routing import Router
 from omnigraph.server.service import Service
-from omnigraph.server.settings import ServerSettings
-from omnigraph.server.tickets import PARAMETER as TICKET
-from omnigraph.server.tracing import RequestSpan, Traces
+from omnigraph.server.settings import REFUSAL, ServerSettings, too_large
+from omnigraph.server.telemetry import RequestSpan, SpanPart, Traces
 from omnigraph.server.validation import check_path, checked_body, checked_parameters, trimmed
 from omnigraph.wire.members import present
 
@@ -204,7 +202,7 @@ async def _read_body(request: Request, limit: int) -> bytes:
 
 def _ask_server(call: RouteCall) -> None:
     action: Any = call.route.action
-    call.served.server_gate.check(call.actor_id, Ask(action))
+    call.served.server_gate.check(call.actor_id, AccessRequest(action))
 
 
 class _Exchange:
@@ -253,8 +251,13 @@ class _Exchange:
         headers = {}
         if answer.commit is not None:
             headers["Omnigraph-Graph-Commit"] = answer.commit
-        if self.call is not None and self.call.timings:
-            parts = (f"{name};dur={(end - start) * 1000:.1f}" for name, (start, end) in self.call.timings.items())
+        parts: list[str] = []
+        if self.call is not None:
+            parts.extend(f"{name};dur={(end - start) * 1000:.1f}" for name, (start, end) in self.call.timings.items())
+            if cost := str(self.call.meter.cost()):
+                took = sum(request.ended - request.started for request in self.call.meter.requests)
+                parts.append(f'store;dur={took * 1000:.1f};desc="{cost}"')
+        if parts:
             headers["Server-Timing"] = ", ".join(parts)
         if self.route is not None and self.route.successor is not None and self.call is not None:
             successor = f"/graphs/{self.call.path['graph_id']}{self.route.successor}"
@@ -267,7 +270,10 @@ class _Exchange:
         owner = "" if self.call is None else self.call.actor_id or ""
         try:
             while True:
-                piece = await self.service.pools.run(self.route.pool, partial(next, pieces, None), owner)
+                work = partial(next, pieces, None)
+                piece = await self.service.pools.run(
+                    self.route.pool, work if self.call is None else partial(self.call.meter.run, work), owner
+                )
                 if piece is None:
                     return
                 yield piece
@@ -294,8 +300,6 @@ class _Exchange:
                 self.service.metrics.rejected()
             case MergeConflicts():
                 self.service.metrics.conflicting(conflict.kind for conflict in error.conflicts)
-            case Contention():
-                self.service.metrics.lost_race()
         if row_of(error).is_generic:
             self.log.defect(self.request_id, error)
 
@@ -312,7 +316,10 @@ class _Exchange:
         answer, call = self.answer, self.call
         if answer is not None and answer.new_commit is not None and call is not None:
             self.service.metrics.committed(call.of_graph.id, answer.new_commit.ref.branch, answer.new_commit.kind)
-        self._trace(route, status, ended)
+        cost = None if call is None else call.meter.cost()
+        if call is not None and cost is not None:
+            self.service.metrics.add_cost(route, call.meter.by_kind, cost)
+        self._trace(route, status, ended, cost)
         self.log.write(
             "request",
             request_id=self.request_id,
@@ -327,7 +334,7 @@ class _Exchange:
             commit=None if answer is None else answer.commit,
         )
 
-    def _trace(self, route: str, status: int, ended: float) -> None:
+    def _trace(self, route: str, status: int, ended: float, cost: StoreCost | None) -> None:
         tracer, answer, call = self.service.tracer, self.answer, self.call
         if tracer is None:
             return
@@ -339,9 +346,15 @@ class _Exchange:
                 "omnigraph.request_id": self.request_id,
                 "omnigraph.graph": None if call is None or call.target is None else call.target.id,
                 "graph.commit_id": None if answer is None else answer.commit,
+                **({} if cost is None else {f"omnigraph.store.{name}": value for name, value in asdict(cost).items()}),
             }
         )
-        parts = {} if call is None else call.timings
+        parts = [] if call is None else [SpanPart(name, *times) for name, times in call.timings.items()]
+        if call is not None:
+            parts += [
+                SpanPart(f"store {request.kind}", request.started, request.ended, {"omnigraph.store.key": request.key})
+                for request in call.meter.requests
+            ]
         name = f"{self.request.method} {route}"
         tracer.record(RequestSpan(name, self.started, ended, parts, attributes, self.request.headers))
 

@@ -9,14 +9,16 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.requests import Request
 
-from omnigraph.deadlines import Cancellation
+from omnigraph._internal.deadlines import Cancellation
 from omnigraph.errors import BranchNotFound, UsageError
 from omnigraph.history import KeyOfChange
-from omnigraph.policy import Ask, ask_on, is_allowed
+from omnigraph.metering import Meter
+from omnigraph.policy import AccessRequest, ask_on, is_allowed
 from omnigraph.server.auth import Actor
 from omnigraph.server.headers import accepts
 from omnigraph.server.registry import Served, ServedGraph
@@ -66,6 +68,8 @@ class RouteCall:
     """Cancelled when the client goes away."""
     timings: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Parts of the work, each with its start and end in seconds since 1970."""
+    meter: Meter = field(default_factory=Meter)
+    """Counts what the request asks of the store."""
     held: ExitStack = field(default_factory=ExitStack)
     """What the request holds until its answer is complete."""
 
@@ -151,7 +155,7 @@ class RouteCall:
     def may_invoke(self, query: str) -> bool:
         """Whether the caller may run a stored query, and so may know of it."""
         gate = self.of_graph.gate
-        return gate is None or is_allowed(gate, self.actor_id, Ask("invoke_query", query=query))
+        return gate is None or is_allowed(gate, self.actor_id, AccessRequest("invoke_query", query=query))
 
     def admit(self, size: int) -> None:
         """Take one of the actor's write slots until the response is complete. Raises TooManyRequests if none is free."""
@@ -160,7 +164,7 @@ class RouteCall:
     async def run(self, pool: Pool, work: Callable[[], T]) -> T:
         """Run work in a pool. A read takes one of the actor's slots, and is cancelled if the client disconnects; a write that has begun is
         completed."""
-        owner = self.actor_id or ""
+        owner, work = self.actor_id or "", partial(self.meter.run, work)
         if pool != "read":
             return await self.service.pools.run(pool, work, owner)
         watchers: list[asyncio.Task[None]] = []

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from omnigraph.server.components_ours import OUR_COMPONENTS
-from omnigraph.server.json_schemas import (
+from omnigraph.server.components_extensions import OUR_COMPONENTS
+from omnigraph.server.route import (
     ANY_OBJECT,
     COUNT,
     FLAG,

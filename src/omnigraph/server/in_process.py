@@ -9,11 +9,11 @@ from typing import Any
 
 import httpx
 
-from omnigraph.mcp.over_http import HttpBackend
+from omnigraph.mcp.tools import HttpBackend
 from omnigraph.server.app import Application
 from omnigraph.server.auth import Actor
 from omnigraph.server.operations import operations
-from omnigraph.server.sources import NamedGraphs, graph_id_of
+from omnigraph.server.startup import NamedGraphs, graph_id_of
 
 _TOKEN = "local"
 

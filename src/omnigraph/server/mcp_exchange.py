@@ -13,10 +13,9 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import Message
 
 from omnigraph.errors import PolicyDenied
-from omnigraph.mcp.operations import ToolOperation
-from omnigraph.mcp.over_http import HttpBackend
-from omnigraph.mcp.serving import Desk
-from omnigraph.policy import ACTIONS, Action, Ask, ask_on, is_allowed
+from omnigraph.mcp.serving import ToolServer
+from omnigraph.mcp.tools import HttpBackend, ToolOperation
+from omnigraph.policy import ACTIONS, AccessRequest, Action, ask_on, is_allowed
 from omnigraph.server.calls import MAIN, HandlerResult, RouteCall
 from omnigraph.server.operations import operations
 from omnigraph.server.route import JSON
@@ -40,7 +39,7 @@ async def exchange(call: RouteCall) -> HandlerResult:
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=None) as client:
         graph = None if call.target is None else call.target.id
         backend = _InProcess(client, _operations(), graph, {**headers, "x-request-id": call.request_id}, call)
-        desk = Desk(
+        desk = ToolServer(
             backend,
             _operations(),
             scopes=frozenset({"server"} if graph is None else {"graph"}),
@@ -60,7 +59,7 @@ class _InProcess(HttpBackend):
     async def may(self, action: str, query: str | None = None) -> bool:
         call, named = self.request, _action(action)
         if ACTIONS[named] == "server":
-            return is_allowed(call.served.server_gate, call.actor_id, Ask(named))
+            return is_allowed(call.served.server_gate, call.actor_id, AccessRequest(named))
         gate = None if call.target is None else call.target.gate
         if gate is None:
             return True
@@ -82,7 +81,7 @@ class _InProcess(HttpBackend):
         shown: list[Mapping[str, Any]] = []
         for name, stored in call.of_graph.queries.items():
             gate = call.of_graph.gate
-            may_invoke = gate is None or is_allowed(gate, call.actor_id, Ask("invoke_query", query=name))
+            may_invoke = gate is None or is_allowed(gate, call.actor_id, AccessRequest("invoke_query", query=name))
             if may_invoke and await self.may("change" if stored.is_mutation else "read", name):
                 shown.append(query_json(stored.plan))
         return shown
@@ -92,7 +91,7 @@ def _action(text: str) -> Action:
     return next(action for action in ACTIONS if action == text)
 
 
-async def _exchanged(desk: Desk, call: RouteCall) -> HandlerResult:
+async def _exchanged(desk: ToolServer, call: RouteCall) -> HandlerResult:
     """The protocol's own answer to one message: status, headers and JSON."""
     status = 500
     headers: dict[str, str] = {}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from omnigraph.mcp.operations import Schema, ToolOperation
+from omnigraph.mcp.tools import Schema, ToolOperation
 from omnigraph.server.components import COMPONENTS
 from omnigraph.server.route import JSON, Route
 from omnigraph.server.routes import ROUTES

@@ -7,9 +7,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph import errors
-from omnigraph.errors import OmnigraphError
-from omnigraph.server.refusals import BlobChanged, RangeNotSatisfiable
+from omnigraph.errors import OmnigraphError, RequestRefused
 from omnigraph.wire.members import JsonObject, present
+
+# Refusals that only a Blob's headers can meet.
+
+
+class BlobChanged(RequestRefused):
+    """A Blob is not the one that If-Match names."""
+
+
+class RangeNotSatisfiable(RequestRefused):
+    """The range begins beyond the end of the Blob."""
+
+    def __init__(self, start: int, end: int, length: int) -> None:
+        super().__init__(f"the Blob has {length} bytes, and the range begins at {start}")
+        self.start = start
+        self.end = end
+        self.length = length
+
 
 Members = Callable[[Any], JsonObject]
 """From an error to what is said of it."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from omnigraph.errors import UsageError
-from omnigraph.policy import Action, Ask, Gate, denied
+from omnigraph.policy import AccessRequest, Action, Authorizer, denied
 from omnigraph.server.auth import TokenVerifier
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class ServedGraph:
 
     id: str
     graph: Graph
-    gate: Gate | None = None
+    gate: Authorizer | None = None
     """The policy that the graph was opened with."""
     queries: Mapping[str, StoredQuery] = field(default_factory=dict)
     is_in_cluster: bool = False
@@ -55,7 +55,7 @@ class Allowing:
 
     actions: frozenset[Action] = frozenset()
 
-    def check(self, actor: str | None, ask: Ask, /) -> None:
+    def check(self, actor: str | None, ask: AccessRequest, /) -> None:
         if ask.action not in self.actions:
             raise denied(actor, ask)
 
@@ -67,7 +67,7 @@ class Served:
     graphs: Mapping[str, ServedGraph]
     verifiers: Sequence[TokenVerifier] = ()
     """Without one the server is open: nobody has a name."""
-    server_gate: Gate = field(default_factory=Allowing)
+    server_gate: Authorizer = field(default_factory=Allowing)
     """Decides about what concerns the server as a whole."""
     set_aside: Mapping[str, str] = field(default_factory=dict)
     """Graphs that are configured and cannot be served, with the reason."""

@@ -2,11 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, TypeAlias
+from urllib.parse import unquote_to_bytes
 
-from omnigraph.server.json_schemas import TEXT, Schema
+from omnigraph.errors import MethodNotAllowed, RouteNotFound, UsageError
+
+# Pieces of JSON schemas.
+
+Schema: TypeAlias = dict[str, Any]
+
+TEXT: Schema = {"type": "string"}
+INTEGER: Schema = {"type": "integer"}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+FLAG: Schema = {"type": "boolean"}
+ANY_OBJECT: Schema = {"type": "object"}
+MICROSECONDS: Schema = {"type": "integer", "description": "Microseconds since 1970, UTC."}
+
+
+def ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def array(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def enum(*values: str) -> Schema:
+    return {"type": "string", "enum": list(values)}
+
+
+def nullable(schema: Schema) -> Schema:
+    """The same, or null."""
+    if isinstance(schema.get("type"), str):
+        or_null = {**schema, "type": [schema["type"], "null"]}
+        return {**or_null, "enum": [*schema["enum"], None]} if "enum" in schema else or_null
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def shape(
+    required: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None, *, closed: bool = False
+) -> Schema:
+    """An object: members that are always there, and those that may be left out. A closed one has no others."""
+    schema: Schema = {"type": "object", "properties": {**required, **(optional or {})}}
+    if required:
+        schema["required"] = list(required)
+    return {**schema, "additionalProperties": False} if closed else schema
+
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
@@ -140,3 +184,62 @@ def of_graph(path: str) -> str:
 
 def json_answer(component: str, description: str) -> dict[int, Response]:
     return {200: Response(component, description)}
+
+
+# Finds the route for a method and a path. Segments are split before they are decoded: `review%2F1` is one segment.
+
+_NAME = "{}"
+"""In the tree: any segment."""
+
+
+@dataclass
+class _Node:
+    below: dict[str, _Node] = field(default_factory=dict)
+    routes: dict[str, Route] = field(default_factory=dict)
+
+
+class Router:
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._root = _Node()
+        for route in routes:
+            node = self._root
+            for segment in route.path.strip("/").split("/"):
+                node = node.below.setdefault(_NAME if segment.startswith("{") else segment, _Node())
+            if route.method in node.routes:
+                raise ValueError(f"two routes for {route.method} {route.path}")
+            node.routes[route.method] = route
+
+    def find(self, method: str, raw_path: bytes) -> tuple[Route, Mapping[str, str]]:
+        """The route, and the values of its path parameters. Raises RouteNotFound or MethodNotAllowed."""
+        segments = [_decoded(segment) for segment in raw_path.partition(b"?")[0].removeprefix(b"/").split(b"/")]
+        nodes = self._nodes(self._root, segments)
+        allowed: list[str] = []
+        for node in nodes:
+            route = node.routes.get(method)
+            if route is None:
+                allowed += node.routes
+                continue
+            named = zip(route.path.strip("/").split("/"), segments, strict=True)
+            values = {name[1:-1]: value for name, value in named if name.startswith("{")}
+            # What is a name of its own (`jobs/load`) is no parameter (`jobs/{job_id}`) that does not look like one.
+            if len(nodes) == 1 or all(re.match(PATH_PATTERNS[name], value) for name, value in values.items()):
+                return route, values
+        if allowed:
+            raise MethodNotAllowed(method, sorted(set(allowed)))
+        raise RouteNotFound("there is nothing at this path")
+
+    def _nodes(self, node: _Node, segments: Sequence[str]) -> list[_Node]:
+        """All nodes that match the segments; exact names come before parameters."""
+        nodes = [node]
+        for segment in segments:
+            exact = [node.below[segment] for node in nodes if segment in node.below and segment != _NAME]
+            any_name = [node.below[_NAME] for node in nodes if _NAME in node.below and segment]
+            nodes = [*exact, *any_name]
+        return [node for node in nodes if node.routes]
+
+
+def _decoded(segment: bytes) -> str:
+    try:
+        return unquote_to_bytes(segment).decode("utf-8")
+    except UnicodeDecodeError:
+        raise UsageError("the path is not UTF-8") from None

@@ -2,11 +2,56 @@
 
 from __future__ import annotations
 
-from omnigraph.server.json_schemas import COUNT, FLAG, ref
-from omnigraph.server.route import BYTES, NDJSON, PLAIN, Body, RequestParameter, Response, Route, json_answer, of_graph
-from omnigraph.server.routes_mcp import MCP
-from omnigraph.server.routes_ours import OURS
-from omnigraph.server.routes_studio import STUDIO
+from omnigraph.server.route import (
+    BYTES,
+    COUNT,
+    FLAG,
+    NDJSON,
+    NOTHING,
+    PLAIN,
+    Body,
+    RequestParameter,
+    Response,
+    Route,
+    json_answer,
+    of_graph,
+    ref,
+)
+from omnigraph.server.routes_extensions import OURS
+
+# Routes of the Model Context Protocol: the third part of the table.
+
+_ANSWERS = {
+    200: Response("McpMessage", "The answer to a request."),
+    202: Response(None, "A notification was taken.", NOTHING),
+    **{
+        status: Response("McpRefusal", text)
+        for status, text in (
+            (400, "The message is wrong, or of a version that is not spoken here."),
+            (404, "There is no such graph, or no such method."),
+            (406, "The client does not take JSON."),
+        )
+    },
+}
+_MESSAGE = Body("McpMessage")
+
+MCP: tuple[Route, ...] = (
+    Route("POST", of_graph("/mcp"), "cluster_mcp", "The tools of a graph, for agents.", "read",
+          _ANSWERS, body=_MESSAGE, takes_large_body=True, tag="ours"),
+    Route("POST", "/mcp", "mcp", "The tools of the server, for agents.", "graph_list",
+          _ANSWERS, body=_MESSAGE, tag="ours"),
+)  # fmt: skip
+
+
+# The routes of the studio: the page and its files.
+
+STUDIO: tuple[Route, ...] = (
+    Route("GET", "/", "getStudio", "The studio: a page to look at graphs.", None,
+          {200: Response(None, "The page.", "text/html")}, pool="none", is_open=True, tag="ours"),
+    Route("GET", "/studio/{file}", "getStudioFile", "A file of the studio.", None,
+          {200: Response(None, "The file, under a name that changes with its content.", "application/octet-stream")}, errors=(404,),
+          pool="none", is_open=True, tag="ours"),
+)  # fmt: skip
 
 
 def _ndjson(description: str) -> dict[int, Response]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from omnigraph.errors import UsageError
+from omnigraph.errors import HeadTooLarge, LimitExceeded, UsageError
+from omnigraph.maintenance.reports import parse_duration
 
 MIB = 1024 * 1024
 
@@ -52,6 +53,18 @@ _VARIABLES = {
 
 
 @dataclass(frozen=True)
+class MaintenancePolicy:
+    """How often the graphs are maintained, and how much of their history is kept: commits of this age ("30d"), or all."""
+
+    every_s: float
+    retain: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.retain is not None:
+            parse_duration(self.retain)
+
+
+@dataclass(frozen=True)
 class ServerSettings:
     limits: Limits = field(default_factory=Limits)
     hosts: frozenset[str] = frozenset()
@@ -59,3 +72,34 @@ class ServerSettings:
     cors_origins: frozenset[str] = frozenset()
     grace_seconds: int = 30
     log_format: str = "text"
+    maintenance: MaintenancePolicy | None = None
+    """None: whoever may, maintains the graphs by hand."""
+
+
+# Refusals of what is too large.
+
+REFUSAL = "omnigraph.refusal"
+"""The extension of a scope with the error that the connection refused the request with."""
+
+
+def too_large(limit: int, actual: int) -> LimitExceeded:
+    return LimitExceeded(
+        f"the body has more than {limit} bytes", resource="graph_batch_request_bytes", limit=limit, actual=actual
+    )
+
+
+def head_too_large(limits: Limits, size: int, count: int) -> HeadTooLarge:
+    """For a request whose head has this many bytes and headers, or more."""
+    if count > limits.headers:
+        return HeadTooLarge(
+            f"the request has more than {limits.headers} headers",
+            resource="request_headers",
+            limit=limits.headers,
+            actual=count,
+        )
+    return HeadTooLarge(
+        f"the target and the headers of the request have more than {limits.header_bytes} bytes",
+        resource="request_header_bytes",
+        limit=limits.header_bytes,
+        actual=size,
+    )

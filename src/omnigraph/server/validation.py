@@ -9,8 +9,7 @@ from typing import Any
 
 from omnigraph.errors import CommitNotFound, NotFound, UsageError
 from omnigraph.server.components import COMPONENTS
-from omnigraph.server.json_schemas import Schema
-from omnigraph.server.route import PATH_PATTERNS, RequestParameter, Route
+from omnigraph.server.route import PATH_PATTERNS, RequestParameter, Route, Schema
 
 _WORDS = {
     "string": "text",

@@ -5,13 +5,14 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
+from omnigraph._internal.failpoints import Failpoint, reach
 from omnigraph.errors import Damaged, HistoryGap, ObjectExists, ObjectMissing
-from omnigraph.failpoints import Failpoint, reach
-from omnigraph.storage.opening import open_store
+from omnigraph.metering import Threads
+from omnigraph.storage.options import open_store
 from omnigraph.storage.store import Store
 from omnigraph.storage.syncing import Durability
 
@@ -146,7 +147,7 @@ def copy_between(
     if not objects:
         return Copied()
     counter, ended = _ByteCounter(), queue.SimpleQueue[Future[Copied]]()
-    with ThreadPoolExecutor(min(COPY_THREADS, len(objects)), thread_name_prefix="omnigraph-copy") as pool:
+    with Threads(min(COPY_THREADS, len(objects)), thread_name_prefix="omnigraph-copy") as pool:
         for key, size in objects:
             copy = pool.submit(copy_object, source, target, key, size, counter, old_before=old_before)
             copy.add_done_callback(ended.put)

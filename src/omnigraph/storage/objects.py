@@ -32,6 +32,7 @@ from omnigraph.errors import (
     StorageTransient,
     UsageError,
 )
+from omnigraph.metering import metered
 from omnigraph.storage.options import CLIENT_OPTIONS, FLAGS, RETRY_OPTIONS, scheme_of, storage_options_for
 from omnigraph.storage.os_errors import MORE_FILES, check_free_files, is_out_of_files
 from omnigraph.storage.store import ObjectInfo, Store, checked_key, checked_prefix
@@ -49,6 +50,21 @@ _REPEATED = re.compile(r"after [1-9][0-9]* retries")
 _NO_BUCKET = "the bucket does not exist: create it, or check the address"
 
 
+@metered(
+    "get",
+    "find",
+    "get_ranges",
+    "put",
+    "create",
+    "chunks",
+    "fill",
+    "list",
+    "list_folders",
+    "info",
+    "delete",
+    "delete_many",
+    "delete_prefix",
+)
 class ObjectStore(Store):
     """One prefix of a bucket or container."""
 

@@ -11,8 +11,12 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Mapping, Sequence
+from urllib.parse import unquote, urlsplit
 
 from omnigraph.errors import UsageError
+from omnigraph.storage.local import LocalStore
+from omnigraph.storage.store import Store
+from omnigraph.storage.syncing import Durability
 
 CLIENT_OPTIONS = (
     "allow_http",
@@ -219,3 +223,30 @@ def _unknown(scheme: str, spelled: str, names: Sequence[str], short: Sequence[st
     close = difflib.get_close_matches(spelled.lower(), [*names, *short], n=1)
     hint = f"did you mean '{close[0]}'?" if close else f"{scheme}:// takes {', '.join(names)}"
     return UsageError(f"'{spelled}' is not a storage option of {scheme}://", hint=hint)
+
+
+# Opening the store at an address.
+
+
+def open_store(uri: str, *, storage_options: Mapping[str, str] | None = None, durability: Durability = "disk") -> Store:
+    """The store at a path, `file://`, `memory://name`, `s3://bucket/prefix`, `gs://...` or `az://...`.
+
+    Nothing is read or created yet. `durability` matters on local disk only: object stores answer when data is safe.
+    """
+    scheme = scheme_of(uri)
+    if scheme in ("file", "memory"):
+        storage_options_for(uri, storage_options)  # raises if any are given: memory has no options
+    if scheme == "file":
+        path = unquote(urlsplit(uri).path) if "://" in uri else uri
+        if not path:
+            raise UsageError(
+                "the address of a graph is empty", hint="give a folder or an address such as s3://bucket/graph"
+            )
+        return LocalStore(path, durability=durability)
+    from omnigraph.storage import objects  # the client library is loaded only for those who need it
+
+    if scheme == "memory":
+        return objects.open_memory(uri)
+    if scheme in ("s3", "gs", "az"):
+        return objects.open_object_store(uri, storage_options)
+    raise UsageError(f"'{uri}' has an unknown scheme", hint="use a path, file://, memory://, s3://, gs:// or az://")

@@ -5,23 +5,23 @@ The only package that imports Lance. A table's own latest version stays empty fo
 
 from typing import TYPE_CHECKING
 
-from omnigraph.lazy_names import names_of
+from omnigraph._internal.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
-    from omnigraph.tables.files import TableFiles
+    from omnigraph.tables.addresses import Fragment
     from omnigraph.tables.filters import column, equals, in_list, literal
-    from omnigraph.tables.fragment import Fragment
     from omnigraph.tables.indexes import IndexCoverage, IndexSpec
     from omnigraph.tables.inline import inline_change
     from omnigraph.tables.layout import Layout
     from omnigraph.tables.staging import Staged
     from omnigraph.tables.store import Tables
     from omnigraph.tables.table import Table
+    from omnigraph.tables.verifying import TableFiles
 
-_HOMES = {
-    "omnigraph.tables.files": ("TableFiles",),
+_EXPORTS = {
+    "omnigraph.tables.verifying": ("TableFiles",),
     "omnigraph.tables.filters": ("column", "equals", "in_list", "literal"),
-    "omnigraph.tables.fragment": ("Fragment",),
+    "omnigraph.tables.addresses": ("Fragment",),
     "omnigraph.tables.indexes": ("IndexCoverage", "IndexSpec"),
     "omnigraph.tables.inline": ("inline_change",),
     "omnigraph.tables.layout": ("Layout",),
@@ -46,4 +46,4 @@ __all__ = [
     "literal",
 ]
 
-__getattr__ = names_of(__name__, _HOMES)
+__getattr__ = lazy_attributes(__name__, _EXPORTS)

@@ -12,7 +12,14 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.tables.fragment import OFFSET_BITS, ROW_ADDRESS, ROW_ID, Fragment, fragment_of_address, offset_of_address
+from omnigraph.tables.addresses import (
+    OFFSET_BITS,
+    ROW_ADDRESS,
+    ROW_ID,
+    Fragment,
+    fragment_of_address,
+    offset_of_address,
+)
 from omnigraph.tables.inline import arrow_rows
 from omnigraph.tables.layout import Layout
 from omnigraph.tables.table import Table
@@ -316,7 +323,11 @@ class ChangedTable(Table):
         rows = self.stored.lookup(name, others, columns, with_address=with_address or masks, filter=filter)
         rows = self.unmasked(rows) if masks else rows
         rows = rows.select(shape.names)
-        return pa.concat_tables([rows.cast(shape), self._rows_at(places, shape)]) if places else rows
+        if not places:
+            return rows
+        # Not `Table.cast`, which refuses a null in a required column: under a merged schema a row may lack one, which is a conflict.
+        stored = pa.Table.from_arrays([rows.column(field.name).cast(field.type) for field in shape], schema=shape)
+        return pa.concat_tables([stored, self._rows_at(places, shape)])
 
     def addresses_of(self, ids: Collection[str]) -> dict[str, int]:
         places = self.inline.places

@@ -9,16 +9,15 @@ out meanwhile, and row ids of their own (`row_ids`), so that the indexes built o
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import secrets
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.tables import growing
+from omnigraph.tables.addresses import Fragment
 from omnigraph.tables.digests import version_file
-from omnigraph.tables.fragment import Fragment
-from omnigraph.tables.lost_rows import LostRows, Rewrite, RewrittenGroup
-from omnigraph.tables.row_ids import is_clustered, new_row_ids, row_id_range
-from omnigraph.tables.shared_fragments import fragments_by_files
+from omnigraph.tables.lost_rows import LostRows, Rewrite, RewrittenGroup, fragments_by_files
 from omnigraph.tables.staging import (
     ROWS_PER_FRAGMENT,
     data_files,
@@ -31,6 +30,74 @@ from omnigraph.tables.table import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+# Row ids that compaction gives to the fragments it writes.
+#
+# Lance numbers rows from 0 when they are added to a version. A text or vector index refers to rows by these numbers, so an index
+# over fragments that are not in a published version yet would become invalid when they are put on another one. So compaction brings
+# its own numbers, from ranges that Lance never reaches: a random start, then consecutive numbers. The range also tells a reader of
+# a manifest whether a fragment is sorted.
+#
+#     2^60 to 2^61        rows in their original order
+#     2^61 to 3 * 2^60    rows sorted by the column that the table is clustered by
+
+_IN_ORDER = 1 << 60
+_CLUSTERED = 1 << 61
+_RANDOM_BITS = 59
+_RANGE = b"\x0a"
+"""Tag in Lance's protobuf: a sequence of segments, whose first kind is a range of `start` and `end`."""
+
+
+def new_row_ids(*, clustered: bool) -> int:
+    """The first of a run of fresh ids."""
+    return (_CLUSTERED if clustered else _IN_ORDER) + secrets.randbits(_RANDOM_BITS)
+
+
+def row_id_range(start: int, rows: int) -> dict[str, list[int]]:
+    """The ids `start`, `start + 1` and so on, in the form of Lance's fragment descriptions."""
+    members = b"\x08" + _varint(start) + b"\x10" + _varint(start + rows)
+    segment = _RANGE + _varint(len(members)) + members
+    return {"Inline": list(_RANGE + _varint(len(segment)) + segment)}
+
+
+def is_clustered(fragment: Any) -> bool:
+    """Whether the row ids in Lance's description of a fragment say that it is sorted."""
+    start = _first_id(fragment.to_json()["row_id_meta"])
+    return start is not None and _CLUSTERED <= start < _CLUSTERED + (1 << _RANDOM_BITS)
+
+
+def _first_id(row_ids: dict[str, list[int]] | None) -> int | None:
+    """The start of a single range; None for any other sequence."""
+    data = iter((row_ids or {}).get("Inline", ()))
+    try:
+        for mark in (_RANGE[0], _RANGE[0]):
+            if next(data) != mark:
+                return None
+            _read_varint(data)
+        return _read_varint(data) if next(data) == 0x08 else None
+    except StopIteration:
+        return None
+
+
+def _varint(number: int) -> bytes:
+    data = bytearray()
+    while number > 0x7F:
+        data.append(number & 0x7F | 0x80)
+        number >>= 7
+    data.append(number)
+    return bytes(data)
+
+
+def _read_varint(data: Iterator[int]) -> int:
+    number = shift = 0
+    while True:
+        byte = next(data)
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return number
+
 
 MAX_DELETED_SHARE = 0.1
 """A fragment that has lost a larger share of its rows is rewritten."""
@@ -114,9 +181,14 @@ def _fits(group: Sequence[Fragment], fragment: Fragment, cluster_by: str | None)
 
 def rewrite(base: Table, group: Sequence[int], cluster_by: str | None = None) -> tuple[str, ...]:
     """Rewrite one group's rows, streamed or sorted; nothing is visible yet."""
+    values = growing.ValueCount(base, group)
     if cluster_by is None or not _is_sortable(base, group):
-        return write_fragments(base, base.scan(fragments=group))
-    return write_fragments(base, _sorted(base.read(fragments=group).combine_chunks(), cluster_by))
+        rows: pa.Table | pa.RecordBatchReader = base.scan(fragments=group)
+    else:
+        rows = _sorted(base.read(fragments=group).combine_chunks(), cluster_by)
+    written = write_fragments(base, values.counted(rows))
+    values.check()
+    return written
 
 
 def _sorted(rows: pa.Table, column: str) -> pa.Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable
 
-from omnigraph.values.temporal import utc_without_zone
+from omnigraph.values.json_values import utc_without_zone
 from omnigraph.values.types import INTEGER_RANGES, Scalar
 
 _MIN_I64, _ = INTEGER_RANGES[Scalar.I64]

@@ -10,19 +10,105 @@ wide is not held, and one that was evicted has to be earned again.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.runtime import ByteCache
-from omnigraph.tables.sorted_keys import SortedKeys
+from omnigraph._internal.runtime import ByteCache
+from omnigraph.tables.layout import KEY_COLUMNS
+from omnigraph.values.arrow import are_among
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
-    from omnigraph.tables.fragment import Fragment
+    from omnigraph.tables.addresses import Fragment
     from omnigraph.tables.table import Table
+
+
+# Finding keys in a column of strings by binary search.
+#
+# The first eight bytes of a string, read as one big-endian number, sort as the string does. So most of a search is a search among
+# numbers, for all wanted keys at once; only strings that share their first bytes are compared themselves.
+
+PREFIX_BYTES = 8
+"""How many bytes of a string make up the number."""
+
+
+@dataclass(frozen=True)
+class SortedKeys:
+    """A column, the positions of its strings in ascending order, and for each position the string's prefix."""
+
+    column: pa.Array
+    order: np.ndarray
+    prefixes: np.ndarray
+
+    @classmethod
+    def of(cls, column: pa.Array) -> SortedKeys:
+        import numpy as np
+        import pyarrow.compute as pc
+
+        order = np.asarray(pc.sort_indices(column)).astype(np.int32)
+        return cls(column, order, prefixes(column)[order])
+
+    @property
+    def nbytes(self) -> int:
+        """Without the column, which is cached separately."""
+        return int(self.order.nbytes + self.prefixes.nbytes)
+
+    def runs(self, wanted: Sequence[str]) -> list[tuple[int, int]]:
+        """For each wanted key the range (from, to) in `order` of the rows that have it; empty if there are none."""
+        import numpy as np
+
+        first = np.array([prefix(key.encode()) for key in wanted], np.uint64)
+        lows = np.searchsorted(self.prefixes, first, "left").tolist()
+        highs = np.searchsorted(self.prefixes, first, "right").tolist()
+        return [self._run(*bounds) for bounds in zip(wanted, lows, highs, strict=True)]
+
+    def _run(self, key: str, low: int, high: int) -> tuple[int, int]:
+        """Like `runs`, for one key within a range of strings that share their prefix."""
+        if low == high or (self._text(self.order[low]) == key and self._text(self.order[high - 1]) == key):
+            return low, high
+        low = bisect_left(self.order, key, low, high, key=self._text)
+        return low, bisect_right(self.order, key, low, high, key=self._text)
+
+    def _text(self, place: int) -> str:
+        text: str = self.column[place].as_py()
+        return text
+
+    def find(self, wanted: Sequence[str]) -> np.ndarray:
+        """Positions of rows that have one of these keys, ascending."""
+        import numpy as np
+
+        runs = [self.order[low:high] for low, high in self.runs(wanted) if low < high]
+        return np.sort(np.concatenate(runs)) if runs else self.order[:0]
+
+
+def prefix(key: bytes) -> int:
+    """The first eight bytes of a string as one big-endian number; missing bytes count as zero."""
+    return int.from_bytes(key[:8].ljust(8, b"\0"), "big")
+
+
+def prefixes(column: pa.Array, skipped: int = 0) -> np.ndarray:
+    """`prefix` of each string of a column, after the first `skipped` bytes, which all of them have."""
+    import numpy as np
+    import pyarrow as pa
+
+    assert column.type == pa.utf8(), "keys are texts"
+    _, offsets, data = column.buffers()
+    if len(column) == 0 or data is None:
+        return np.zeros(len(column), np.uint64)
+    ends = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
+    padded = np.concatenate([np.frombuffer(data, np.uint8)[: ends[-1]], np.zeros(8, np.uint8)])
+    begins = ends[:-1] + skipped
+    words = np.lib.stride_tricks.sliding_window_view(padded, 8)[begins].view(">u8").astype(np.uint64).ravel()
+    missing = (8 * (8 - np.minimum(ends[1:] - begins, 8))).astype(np.uint64)
+    # A shift by 64 bits is undefined; an empty string has no bytes to keep.
+    kept = np.where(missing < 64, words >> np.minimum(missing, 63), 0)
+    return np.asarray(kept << np.minimum(missing, 63), np.uint64)
+
 
 ROWS_PER_LOOKUP = 4_096
 """Reading and sorting this many rows takes about as long as one lookup through an index."""
@@ -153,3 +239,121 @@ class FragmentColumns:
 
 def _key(table: Table, fragment: Fragment, name: str) -> tuple[object, ...]:
     return ("column", table.dataset.uri, fragment.content, table.column_identity(name))
+
+
+# The key columns (id, src, dst) of small fragments, held in memory.
+#
+# A fragment's rows never change, so what is kept for its content is never wrong, only evicted. A writer that stages rows puts their
+# keys here at once, so the next writer of the process needs no request. Very small fragments are kept whole, so that folding them
+# needs no reading.
+
+MAX_FRAGMENT_ROWS = 32 * 1024
+"""Keys of longer fragments are not kept."""
+MAX_WHOLE_BYTES = 64 * 1024
+"""Fragments up to this size are kept with all their columns by the process that wrote them."""
+BYTES_PER_KEY = 200
+"""Approximate memory of a key: its string, its position in a list and in a dictionary."""
+BYTES_PER_FRAGMENT = 400
+"""Approximate memory of the objects of a fragment, however few its rows."""
+BYTES_PER_COLUMN = 1_200
+"""Approximate memory of a column that is kept whole, without its values. Most of a one-row fragment's memory is this."""
+
+Content = tuple[tuple[str, ...], str]
+
+
+@dataclass(frozen=True)
+class FragmentKeys:
+    """Key columns of the live rows of one fragment. `offsets`: of these rows in the fragment, ascending; `rows`: the whole rows,
+    if kept."""
+
+    columns: dict[str, list[str]]
+    offsets: Sequence[int]
+    rows: pa.Table | None = None
+    row_identity: object = None
+    """`Table.row_identity` of the table that the rows belong to."""
+    _places: dict[str, dict[str, list[int]]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, rows: pa.Table, offsets: Sequence[int] | None = None) -> FragmentKeys:
+        columns = {name: rows.column(name).to_pylist() for name in KEY_COLUMNS if name in rows.column_names}
+        return cls(columns, range(rows.num_rows) if offsets is None else offsets)
+
+    @classmethod
+    def of_written(cls, rows: pa.Table, row_identity: object) -> FragmentKeys:
+        """Like `of`, for a fragment that was just written; keeps its rows too if they are few."""
+        keys = cls.of(rows)
+        return replace(keys, rows=rows, row_identity=row_identity) if rows.nbytes <= MAX_WHOLE_BYTES else keys
+
+    @property
+    def nbytes(self) -> int:
+        keys = BYTES_PER_FRAGMENT + len(self.offsets) * (len(self.columns) or 1) * BYTES_PER_KEY
+        return keys + (0 if self.rows is None else int(self.rows.nbytes) + self.rows.num_columns * BYTES_PER_COLUMN)
+
+    def is_whole(self, row_identity: object) -> bool:
+        """Whether the whole rows are kept, in the columns of such a table."""
+        return self.rows is not None and (self.row_identity is row_identity or self.row_identity == row_identity)
+
+    def find(self, name: str, values: Sequence[object]) -> list[int]:
+        """Positions (indexes into the columns) of rows that have one of these values, ascending.
+
+        A column that is not a key can be searched only if the rows are kept whole.
+        """
+        if name not in self.columns:
+            return self._find_in_rows(name, values)
+        places = self._index(name)
+        return sorted(place for value in values for place in places.get(value, ()))  # type: ignore[call-overload]
+
+    def addresses_of(self, ids: Iterable[str], fragment: int) -> list[tuple[str, int]]:
+        """Those of the ids that this fragment has, with their row addresses."""
+        places = self._index("id")
+        return [(id, fragment << 32 | self.offsets[places[id][0]]) for id in ids if id in places]
+
+    def _index(self, name: str) -> dict[str, list[int]]:
+        places = self._places.get(name)
+        if places is None:
+            places = {}
+            for place, key in enumerate(self.columns[name]):
+                places.setdefault(key, []).append(place)
+            self._places[name] = places
+        return places
+
+    def _find_in_rows(self, name: str, values: Sequence[object]) -> list[int]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        assert self.rows is not None, "only a fragment that is kept whole knows its other columns"
+        column = self.rows.column(name)
+        mask = are_among(column, pa.array(values, column.type))
+        places: list[int] = pc.indices_nonzero(mask).to_pylist()
+        return places
+
+    def without(self, offsets: Iterable[int]) -> FragmentKeys:
+        """The same fragment with more rows deleted."""
+        gone = set(offsets)
+        kept = [place for place, offset in enumerate(self.offsets) if offset not in gone]
+        columns = {name: [values[place] for place in kept] for name, values in self.columns.items()}
+        rows = None if self.rows is None else self.rows.take(kept)
+        return FragmentKeys(columns, [self.offsets[place] for place in kept], rows, self.row_identity)
+
+
+class KeyCache:
+    """Keys of the fragments of one graph, in its shared cache. Thread-safe."""
+
+    def __init__(self, cache: ByteCache, root: str) -> None:
+        self.columns = FragmentColumns(cache)
+        """Whole columns of fragments of any size, once these are looked up often."""
+        self._cache = cache
+        self._root = root
+
+    def get(self, path: str, content: Content) -> FragmentKeys | None:
+        keys = self._cache.find(("keys", self._root, path, content))
+        assert keys is None or isinstance(keys, FragmentKeys)
+        return keys
+
+    def put(self, path: str, content: Content, keys: FragmentKeys) -> None:
+        if len(keys.offsets) <= MAX_FRAGMENT_ROWS:
+            self._cache.put(("keys", self._root, path, content), keys)
+
+    def deleted(self, path: str, content: Content, make: Callable[[], np.ndarray]) -> np.ndarray:
+        """Offsets of the deleted rows of a fragment."""
+        return self._cache.get(("deleted", self._root, path, content), make)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import ValuesLost
@@ -127,6 +127,51 @@ def check_values_kept(after: Table, before: Table, texts: Iterable[str] = ()) ->
         lost = (held.get(fragment.files, frozenset()) & listed) - after.held_columns[fragment.id]
         if lost:
             raise ValuesLost(after.path, sorted(lost))
+
+
+class ValueCount:
+    """Counts the values in rows of a table's fragments while they are rewritten: those of each property that is not in its newest
+    column in all of these fragments. What is there is counted column by column, as it is stored; what is rewritten, as it is
+    read."""
+
+    def __init__(self, table: Table, fragments: Collection[int]) -> None:
+        self.table = table
+        held = {} if table.columns is None else {id: table.held_columns[id] for id in fragments}
+        columns = () if table.layout is None else table.layout.columns
+        outdated = [column for column in columns if any(column.stored[0][0] not in names for names in held.values())]
+        self.lacking = {column.name: 0 for column in outdated}
+        """By property: how many values were stored and not yet rewritten."""
+        if not outdated:
+            return
+        rows = {fragment.id: fragment.rows for fragment in table.fragments}
+        owners = {name: column for column in outdated for name, _ in column.stored}
+        for column in outdated:
+            names = {name for name, _ in column.stored}
+            if column.fill is not None:
+                self.lacking[column.name] = sum(rows[id] for id, own in held.items() if own.isdisjoint(names))
+        present = sorted(owners.keys() & frozenset().union(*held.values()))
+        chosen = [table.dataset.get_fragment(id) for id in held]
+        for batch in table.dataset.scanner(columns=present, fragments=chosen).to_reader() if present else ():
+            for name in present:
+                self.lacking[owners[name].name] += len(batch) - batch.column(name).null_count
+
+    def counted(self, rows: pa.Table | pa.RecordBatchReader) -> pa.Table | pa.RecordBatchReader:
+        """The same rows, which are counted as they pass."""
+        import pyarrow as pa
+
+        def pass_on(part: Any) -> Any:
+            for name in self.lacking:
+                self.lacking[name] -= len(part) - part.column(name).null_count
+            return part
+
+        if isinstance(rows, pa.Table) or not self.lacking:
+            return pass_on(rows)
+        return pa.RecordBatchReader.from_batches(rows.schema, map(pass_on, rows))
+
+    def check(self) -> None:
+        """ValuesLost if values were not rewritten."""
+        if lost := [name for name, count in self.lacking.items() if count]:
+            raise ValuesLost(self.table.path, lost)
 
 
 def _files(fragment: dict[str, Any]) -> tuple[str, ...]:

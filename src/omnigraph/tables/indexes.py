@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from collections.abc import Callable, Collection, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from omnigraph.failpoints import Failpoint, reach
+from omnigraph._internal.failpoints import Failpoint, reach
+from omnigraph.metering import Threads
+from omnigraph.tables.addresses import Fragment
 from omnigraph.tables.adjacency.zones import COLUMNS
 from omnigraph.tables.digests import local_folder, name_index, version_file
-from omnigraph.tables.fragment import Fragment
 from omnigraph.tables.searching import PARTITION_ROWS
 from omnigraph.tables.table import Table
 
@@ -152,7 +152,7 @@ def _groups(fragments: Sequence[Fragment]) -> list[tuple[int, ...]]:
 
 def build_segments(plans: Sequence[SegmentPlan], build: Callable[[SegmentPlan], Any]) -> list[Any]:
     """Build segments concurrently in this process."""
-    with ThreadPoolExecutor(max_workers=MAX_BUILDERS) as pool:
+    with Threads(max_workers=MAX_BUILDERS) as pool:
         return list(pool.map(build, plans))
 
 

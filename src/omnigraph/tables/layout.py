@@ -20,13 +20,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.language.arrow import arrow_schema
 from omnigraph.language.catalog import EntityType, stored_columns
+from omnigraph.language.projection import arrow_schema
 from omnigraph.tables import filters
-from omnigraph.tables.fragment import OFFSET_BITS, ROW_ADDRESS
+from omnigraph.tables.addresses import OFFSET_BITS, ROW_ADDRESS
 from omnigraph.values.arrow import arrow_type, filled_value, widened
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
 KEY_COLUMNS = ("id", "src", "dst")
@@ -220,11 +221,29 @@ class VersionColumns:
     def _is_older(self, rows: Any, name: str) -> pa.Array:
         """Which rows are in fragments that have none of a column's stored columns."""
         import numpy as np
+
+        # A deleted row has no address: see `with_fills`.
+        return self._are_older(rows.column(ROW_ADDRESS).fill_null(0).to_numpy() >> np.uint64(OFFSET_BITS), name)
+
+    def _are_older(self, owners: np.ndarray, name: str) -> pa.Array:
+        import numpy as np
         import pyarrow as pa
 
-        # A deleted row has no address.
-        owners = rows.column(ROW_ADDRESS).fill_null(0).to_numpy() >> np.uint64(OFFSET_BITS)
         return pa.array(np.isin(owners, np.array(self._older[name], np.uint64)))
+
+    def with_fills(self, rows: pa.Table, owners: np.ndarray) -> pa.Table:
+        """Rows of which some are deleted, and therefore were read without an address: with the values of their fragments, as
+        a version has them that has these rows. `owners`: the fragment of each row."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        for place, name in enumerate(rows.column_names):
+            column, values = self.layout.by_name[name], rows.column(name)
+            if self._fill(column) is not None and values.null_count:
+                filled = pa.array([column.fill] * len(values), column.type)
+                filled = pc.if_else(self._are_older(owners, name), filled, pa.nulls(len(values), column.type))
+                rows = rows.set_column(place, rows.schema.field(place), _coalesced(values, filled))
+        return rows
 
     def reader(self, rows: Any, names: Sequence[str], extra: Sequence[str]) -> pa.RecordBatchReader:
         """Like `batch`, for a stream."""

@@ -10,9 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.tables import filters
-from omnigraph.tables.fragment import OFFSET_BITS, ROW_ADDRESS, Fragment
-from omnigraph.tables.fragment_columns import OFFSET
-from omnigraph.tables.key_cache import MAX_FRAGMENT_ROWS, FragmentKeys
+from omnigraph.tables.addresses import OFFSET_BITS, ROW_ADDRESS, Fragment
+from omnigraph.tables.fragment_columns import MAX_FRAGMENT_ROWS, OFFSET, FragmentKeys
 from omnigraph.tables.layout import KEY_COLUMNS
 from omnigraph.values.arrow import are_among
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from omnigraph.tables.addresses import ROW_ADDRESS, ROW_ID
 from omnigraph.tables.changed_table import ChangedTable
-from omnigraph.tables.fragment import ROW_ADDRESS, ROW_ID
 from omnigraph.tables.lance_errors import translated
 from omnigraph.tables.table import Table
 

@@ -10,24 +10,74 @@ import base64
 import functools
 import json
 import os
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.failpoints import Failpoint, reach
-from omnigraph.tables import folding, growing, indexes
+from omnigraph._internal.failpoints import Failpoint, reach
+from omnigraph.metering import Threads
+from omnigraph.tables import growing, indexes
+from omnigraph.tables.addresses import OFFSET_BITS, Fragment
 from omnigraph.tables.ascending import distinct, runs
 from omnigraph.tables.changed_table import INLINE_FRAGMENT, ChangedTable
 from omnigraph.tables.digests import deletion_path, name_data_files, name_deletions, version_digest, version_file
-from omnigraph.tables.fragment import OFFSET_BITS, Fragment
+from omnigraph.tables.fragment_columns import MAX_FRAGMENT_ROWS, FragmentKeys
 from omnigraph.tables.growing import FIELD_IDS
-from omnigraph.tables.key_cache import MAX_FRAGMENT_ROWS, FragmentKeys
+from omnigraph.tables.indexes import index_segments
 from omnigraph.tables.table import Table
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
+
+
+# Which small fragments a write folds into one.
+#
+# A one-row commit adds a one-row fragment. Fragments have levels by their rows (powers of FOLD_WIDTH); the write that finds
+# FOLD_WIDTH fragments on a level folds them into one fragment of a higher level, which may fill that level in turn. So a table has
+# at most FOLD_WIDTH fragments per level, their number grows with the logarithm of the number of commits, and each row is rewritten
+# once per level.
+
+FOLD_WIDTH = 8
+MAX_FOLD_ROWS = 128 * 1024
+MAX_FOLD_BYTES = 64 * 1024 * 1024
+"""Fragments at or beyond these limits are left to compaction."""
+
+
+def level_of(rows: int) -> int:
+    level = 0
+    while rows >= FOLD_WIDTH:
+        rows //= FOLD_WIDTH
+        level += 1
+    return level
+
+
+def fragments_to_fold(fragments: Sequence[Fragment], busy: Iterable[int] = ()) -> tuple[Fragment, ...]:
+    """The fragments to fold now, in table order; () for most writes. `busy` fragments are being changed by the write itself."""
+    occupied = set(busy)
+    levels: dict[int, list[Fragment]] = {}
+    for fragment in fragments:
+        small = fragment.rows < MAX_FOLD_ROWS and fragment.bytes < MAX_FOLD_BYTES
+        if fragment.id not in occupied and small:
+            levels.setdefault(level_of(fragment.rows), []).append(fragment)
+    chosen: list[Fragment] = []
+    carried_rows = carried_bytes = 0
+    for level in sorted(levels):
+        members = levels[level]
+        fills = len(members) + (1 if chosen and level_of(carried_rows) == level else 0) >= FOLD_WIDTH
+        if not fills:
+            if chosen:
+                break
+            continue
+        rows = carried_rows + sum(fragment.rows for fragment in members)
+        size = carried_bytes + sum(fragment.bytes for fragment in members)
+        if rows > MAX_FOLD_ROWS * FOLD_WIDTH or size > MAX_FOLD_BYTES * FOLD_WIDTH:
+            break
+        chosen.extend(members)
+        carried_rows, carried_bytes = rows, size
+    ids = {fragment.id for fragment in chosen}
+    return tuple(fragment for fragment in fragments if fragment.id in ids)
+
 
 ROWS_PER_FRAGMENT = 1_048_576
 BYTES_PER_PART = 512 * 1024 * 1024
@@ -196,7 +246,7 @@ def stage(
         gone_before, changed_before = reuse_deletions.deletions(base)
         gone, changed = [*gone_before, *gone], [*changed_before, *changed]
     busy = {*gone, *(fragment.id for fragment in changed)}
-    folded = folding.fragments_to_fold(base.fragments, busy) if fold and not clear else ()
+    folded = fragments_to_fold(base.fragments, busy) if fold and not clear else ()
     folded_fragments = _fold(base, folded)
     added = sum(fragment.physical_rows for fragment in new)
     # Lance looks up the history of every row that is added together with a removal, so the many rows of a load are added in a
@@ -281,8 +331,8 @@ def stage_run(base: Table, additions: Sequence[Sequence[str]]) -> list[tuple[Tab
 
 
 @functools.cache
-def _version_threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(VERSION_THREADS, thread_name_prefix="omnigraph-stage")
+def _version_threads() -> Threads:
+    return Threads(VERSION_THREADS, thread_name_prefix="omnigraph-stage")
 
 
 os.register_at_fork(after_in_child=_version_threads.cache_clear)
@@ -376,7 +426,11 @@ def _keep_rest(base: Table, left: Any, offsets: Sequence[int]) -> None:
 def _fold(base: Table, folded: Sequence[Fragment]) -> tuple[str, ...]:
     if not folded:
         return ()
-    return write_fragments(base, _kept_rows(base, folded) or base.read(fragments=[fragment.id for fragment in folded]))
+    ids = [fragment.id for fragment in folded]
+    values = growing.ValueCount(base, ids)
+    written = write_fragments(base, values.counted(_kept_rows(base, folded) or base.read(fragments=ids)))
+    values.check()
+    return written
 
 
 def _kept_rows(base: Table, fragments: Sequence[Fragment]) -> pa.Table | None:
@@ -394,3 +448,39 @@ def data_files(fragments: Iterable[Any]) -> list[str]:
 
 def deletion_files(fragments: Iterable[Any]) -> list[str]:
     return [deletion_path(fragment.id, fragment.deletion_file) for fragment in fragments]
+
+
+# A version without its damaged parts: fragments whose files are lost, index segments that are not trusted.
+
+
+def fragments_with(table: Table, names: Collection[str]) -> list[int]:
+    """The fragments that need one of these files."""
+    wanted = set(names)
+    return [
+        fragment.id
+        for fragment in table.fragments
+        if fragment.deletions in wanted or not wanted.isdisjoint(f"data/{file}" for file in fragment.files)
+    ]
+
+
+def stage_without(base: Table, fragments: Collection[int], indexes: Collection[str]) -> tuple[Table, Staged]:
+    """One detached version without these fragments, and without these index segments (by UUID, or by the index's name). No
+    damaged file is read."""
+    from lance import LanceDataset, LanceOperation
+
+    dataset = base.dataset
+    unwanted = set(indexes)
+    segments = [segment for segment in index_segments(base) if unwanted & {segment.uuid, segment.name}]
+    if segments:
+        forget = LanceOperation.CreateIndex([], segments)
+        dataset = LanceDataset.commit(dataset, forget, read_version=dataset.version, detached=True)
+    if fragments:
+        drop = LanceOperation.Update(
+            removed_fragment_ids=list(fragments), updated_fragments=[], new_fragments=[], fields_modified=[]
+        )
+        dataset = LanceDataset.commit(dataset, drop, read_version=dataset.version, detached=True)
+    result = Table(base.path, dataset)
+    files = (version_file(result.version),)
+    lost = base.rows - result.rows
+    digest = version_digest(dataset)
+    return result, Staged(base.path, result.version, result.rows, 0, lost, (), files, digest)

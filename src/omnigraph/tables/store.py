@@ -8,12 +8,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omnigraph._internal.runtime import Runtime
 from omnigraph.errors import Damaged, StorageDenied, StorageTransient
-from omnigraph.runtime import Runtime
 from omnigraph.storage import Durability, Store, open_store, storage_options_for, sync_files
 from omnigraph.storage.options import scheme_of
 from omnigraph.storage.os_errors import check_free_files
@@ -23,8 +23,7 @@ from omnigraph.tables.adjacency.index import AdjacencyIndex
 from omnigraph.tables.adjacency.zones import EdgeZones
 from omnigraph.tables.changed_table import ChangedTable, masks_left
 from omnigraph.tables.digests import digest_of, version_digest, version_file
-from omnigraph.tables.files import TableFiles, files_of
-from omnigraph.tables.key_cache import KeyCache
+from omnigraph.tables.fragment_columns import KeyCache
 from omnigraph.tables.lance_errors import translated
 from omnigraph.tables.layout import KEY_COLUMNS, Layout
 from omnigraph.tables.staging import PreviousAttempt, Staged, TrimmedFragment
@@ -32,9 +31,11 @@ from omnigraph.tables.table import READ_WHOLE_BYTES, Table
 from omnigraph.tables.verifying import (
     SizeOf,
     TableFile,
+    TableFiles,
     content_fault,
     damaged_deletions,
     damaged_files,
+    files_of,
     needed_files,
     read_manifest,
 )
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from omnigraph.storage.objects import Memory
     from omnigraph.tables.indexes import SegmentPlan
     from omnigraph.tables.lost_rows import LostRows, Rewrite
+
 
 INDEX_FOLDER = "_indices/"
 PACKED = {"lance-encoding:compression": "zstd"}
@@ -288,7 +290,7 @@ class Tables:
     def stage_without(self, path: str, version: int, *, files: Collection[str], indexes: Collection[str]) -> Staged:
         """One version without the rows in these files, and without these indexes: see `repairing.stage_without`. `files`: paths
         in the table; `indexes`: UUIDs of segments, or names of indexes."""
-        from omnigraph.tables import repairing
+        from omnigraph.tables import staging as repairing
 
         with translated(path):
             base = self._opened(path, version)
@@ -299,7 +301,7 @@ class Tables:
 
     def lost_values(self, table: Table) -> Iterator[tuple[tuple[str, ...], pa.Table]]:
         """Values that a version does not read although its files hold them: see `lost_values.lost_values`."""
-        from omnigraph.tables.lost_values import lost_values
+        from omnigraph.tables.lost_rows import lost_values
 
         if self._memory is None:
             with translated(table.path):
@@ -610,3 +612,42 @@ def _memory_at(root: str) -> Memory | None:
     from omnigraph.storage.objects import open_memory
 
     return open_memory(root).memory
+
+
+# A table at a version, as a value that can be sent with a task.
+
+
+class TablePlace:
+    """In this process it uses the tables that are open; in another process they are opened again, once."""
+
+    def __init__(
+        self, tables: Tables, path: str, version: int, layout: Layout | None, inline: Inline = NO_INLINE
+    ) -> None:
+        self.tables = tables
+        self.path = path
+        self.version = version
+        self.layout = layout
+        self.inline = inline
+
+    @classmethod
+    def of(cls, tables: Tables, table: Table) -> TablePlace:
+        return cls(tables, table.path, table.version, table.layout, table.inline)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        options = tuple(sorted(self.tables.options.items()))
+        return _reopened, (self.tables.root, options, self.path, self.version, self.layout, self.inline)
+
+    def open(self) -> Table:
+        return self.tables.open(self.path, self.version, layout=self.layout, inline=self.inline)
+
+
+def _reopened(
+    root: str, options: tuple[tuple[str, str], ...], path: str, version: int, layout: Layout | None, inline: Inline
+) -> TablePlace:
+    return TablePlace(tables_at(root, options), path, version, layout, inline)
+
+
+@lru_cache(maxsize=4)
+def tables_at(root: str, options: tuple[tuple[str, str], ...]) -> Tables:
+    """The tables at a root, for the tasks of a worker: opened once, however many tasks there are."""
+    return Tables(root, storage_options=dict(options))

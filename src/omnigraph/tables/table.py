@@ -6,9 +6,17 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.metering import current_meter
+from omnigraph.tables.addresses import (
+    OFFSET_BITS,
+    ROW_ADDRESS,
+    ROW_ID,
+    Fragment,
+    fragment_of_address,
+    offset_of_address,
+)
 from omnigraph.tables.digests import deletion_path, local_folder
-from omnigraph.tables.fragment import OFFSET_BITS, ROW_ADDRESS, ROW_ID, Fragment, fragment_of_address, offset_of_address
-from omnigraph.tables.key_cache import KeyCache
+from omnigraph.tables.fragment_columns import KeyCache
 from omnigraph.tables.lance_errors import translated
 from omnigraph.tables.layout import KEY_COLUMNS, Layout, VersionColumns
 from omnigraph.tables.lookups import MAX_IN_LIST, Lookup, held_keys
@@ -36,8 +44,7 @@ class Table:
 
     def __init__(self, path: str, dataset: Any, layout: Layout | None = None) -> None:
         self.path = path
-        self.dataset = dataset
-        """The Lance dataset, with the columns as stored; `columns` says which of them readers see."""
+        self._dataset = dataset
         self.layout = layout
         """The columns that readers see; None for all columns as stored."""
         self.version: int = dataset.version
@@ -49,6 +56,14 @@ class Table:
         """Set by the `Tables` that this table belongs to."""
         self.grown: Table | None = None
         """The same rows in a version that has all columns that rows are written to, once it was needed (`growing.grown`)."""
+
+    @property
+    def dataset(self) -> Any:
+        """The Lance dataset, with the columns as stored; `columns` says which of them readers see."""
+        meter = current_meter()
+        if meter is not None:
+            meter.uses(self._dataset)
+        return self._dataset
 
     @property
     def stored(self) -> Table:
@@ -173,11 +188,16 @@ class Table:
         return whole if len(whole) == len(fragments) else None
 
     def read_stored(self, columns: Sequence[str], fragments: Sequence[int]) -> pa.Table:
-        """Whole fragments as stored, including the rows that this version has deleted."""
+        """Whole fragments as stored, including the rows that this version has deleted, with the values that they had."""
+        import numpy as np
+
         with translated(self.path):
-            return (
-                self.scan(columns, fragments=fragments, with_row_id=True, with_deleted=True).read_all().select(columns)
-            )
+            rows = self.scan(columns, fragments=fragments, with_row_id=True, with_deleted=True).read_all()
+        rows = rows.select(columns)
+        if self.columns is None:
+            return rows
+        sizes = [self.stored_rows[fragment] for fragment in fragments]
+        return self.columns.with_fills(rows, np.repeat(np.array(fragments, np.uint64), sizes))
 
     def count(self, filter: str) -> int:
         return int(self.dataset.count_rows(self.stored_filter(filter)))

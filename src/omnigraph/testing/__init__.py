@@ -2,17 +2,29 @@
 
 from typing import TYPE_CHECKING
 
-from omnigraph.lazy_names import names_of
+from omnigraph._internal.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
-    from omnigraph.testing.counting import CountingStore, RequestCounts, sequential_hops
-    from omnigraph.testing.faults import Fault, FaultyStore, SimulatedCrash
-    from omnigraph.testing.latency import LatencyStore
+    from omnigraph.testing.stores import (
+        CountingStore,
+        Fault,
+        FaultyStore,
+        LatencyStore,
+        RequestCounts,
+        SimulatedCrash,
+        sequential_hops,
+    )
 
-_HOMES = {
-    "omnigraph.testing.counting": ("CountingStore", "RequestCounts", "sequential_hops"),
-    "omnigraph.testing.faults": ("Fault", "FaultyStore", "SimulatedCrash"),
-    "omnigraph.testing.latency": ("LatencyStore",),
+_EXPORTS = {
+    "omnigraph.testing.stores": (
+        "CountingStore",
+        "RequestCounts",
+        "sequential_hops",
+        "Fault",
+        "FaultyStore",
+        "SimulatedCrash",
+        "LatencyStore",
+    ),
 }
 
 __all__ = [
@@ -25,4 +37,4 @@ __all__ = [
     "sequential_hops",
 ]
 
-__getattr__ = names_of(__name__, _HOMES)
+__getattr__ = lazy_attributes(__name__, _EXPORTS)

@@ -1,4 +1,4 @@
-"""Arming failpoints: what happens when the program reaches one of the points named in `omnigraph.failpoints`.
+"""Arming failpoints: what happens when the program reaches one of the points named in `omnigraph._internal.failpoints`.
 
 A child process is armed through the environment, before it starts:
 
@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from omnigraph._internal.failpoints import ENVIRONMENT, Failpoint, install, reach
 from omnigraph.errors import UsageError
-from omnigraph.failpoints import ENVIRONMENT, Failpoint, install, reach
 
 _POLL_SECONDS = 0.005
 _MAX_REACH_SECONDS = 120.0

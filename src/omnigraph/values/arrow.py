@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from omnigraph.values.json_values import typed_value
 from omnigraph.values.types import PropertyType, Scalar
@@ -23,6 +25,7 @@ def arrow_type(type: PropertyType) -> pa.DataType:
     if type.dimension is not None:
         return pa.list_(pa.field("item", pa.float32(), nullable=True), type.dimension)
     scalar = {
+        Scalar.RECORD: lambda: pa.struct([pa.field(name, arrow_type(field)) for name, field in type.fields]),
         Scalar.STRING: pa.utf8,
         Scalar.BLOB: pa.large_binary,
         Scalar.BOOL: pa.bool_,
@@ -129,3 +132,32 @@ def with_zone(value: Any) -> Any:
         case dict():
             return {name: with_zone(item) for name, item in value.items()}
     return value
+
+
+# Values and whole entities as callers see them.
+
+Value: TypeAlias = Union[  # a string would not be a type at run time
+    bool, int, float, str, bytes, dt.date, dt.datetime, "list[Value]", "dict[str, Value]", None
+]
+"""A property's value: a Vector is a list of floats, a Blob is bytes, an instant a datetime in UTC; a dict is a whole entity."""
+
+JsonValue: TypeAlias = Union[bool, int, float, str, "list[JsonValue]", "dict[str, JsonValue]", None]
+"""A value that `json` reads and writes."""
+
+Entity: TypeAlias = dict[str, Value]
+"""A node or an edge: `id`, for an edge `from` and `to` (node ids), then its properties by name."""
+
+OUTSIDE_NAMES = {"src": "from", "dst": "to"}
+"""Stored columns that have another name for callers and in files."""
+
+
+def entity_value(row: Mapping[str, Any]) -> Entity:
+    """A stored row as an entity."""
+    return {OUTSIDE_NAMES.get(name, name): with_zone(value) for name, value in row.items()}
+
+
+def entity_values(rows: pa.Table) -> list[Entity]:
+    """Stored rows as entities."""
+    names = [OUTSIDE_NAMES.get(name, name) for name in rows.column_names]
+    columns = [python_values(column) for column in rows.columns]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]

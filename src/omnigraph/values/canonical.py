@@ -6,9 +6,10 @@ import math
 from datetime import date, datetime
 from decimal import Decimal
 
-from omnigraph.values.json_values import as_f32, float_digits
-from omnigraph.values.temporal import (
+from omnigraph.values.json_values import (
+    as_f32,
     days_since_1970,
+    float_digits,
     microseconds_since_1970,
     parse_date,
     parse_datetime,

@@ -6,17 +6,88 @@ row by row, which says what is wrong or accepts the value after all.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.values.arrow import arrow_type
-from omnigraph.values.csv_cells import INTEGER, NUMBER, cell_value
-from omnigraph.values.json_values import MAX_SHOWN, Unfit, Unrepresentable, typed_value
-from omnigraph.values.temporal import DAYS, MICROSECONDS, TOO_FINE, day_at, instant_at
+from omnigraph.values.json_values import (
+    DAYS,
+    MAX_SHOWN,
+    MICROSECONDS,
+    TOO_FINE,
+    Unfit,
+    Unrepresentable,
+    day_at,
+    instant_at,
+    json_value,
+    typed_value,
+)
 from omnigraph.values.types import MAX_SAFE_INTEGER, PropertyType, Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+# A CSV cell as a value, and a value as a cell. A null is an empty cell; text is quoted, so that "" is empty text.
+
+INTEGER = r"-?[0-9]+"
+NUMBER = r"-?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
+"""How numbers are written in a cell."""
+
+_INTEGER = re.compile(INTEGER)
+_NUMBER = re.compile(NUMBER)
+_BOOLS = {"true": True, "false": False}
+
+
+def cell_value(cell: str | None, type: PropertyType) -> object:
+    """The value that a cell spells, or the text itself if it spells none: then the check of the type refuses it."""
+    if cell is None:
+        return None
+    try:
+        if type.is_list or type.dimension is not None:
+            return json.loads(cell)
+        if type.scalar is Scalar.BOOL:
+            return _BOOLS.get(cell, cell)
+        if type.scalar.is_integer or type.scalar in (Scalar.DATE, Scalar.DATETIME):
+            return int(cell) if _INTEGER.fullmatch(cell) else cell
+        if type.scalar.is_float:
+            return float(cell) if _NUMBER.fullmatch(cell) else cell
+    except (ValueError, RecursionError):
+        pass
+    return cell
+
+
+def spelled_value(text: str, type: PropertyType) -> object:
+    """The value of this type that a text spells as a cell does; None if it spells none."""
+    try:
+        return typed_value(cell_value(text, type), type)
+    except Unfit:
+        return None
+
+
+def cell_text(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return repr(value)
+        case date() | bytes():
+            return str(json_value(value))
+        case list():
+            return _quoted(json.dumps(json_value(value), ensure_ascii=False))
+        case str():
+            return _quoted(value)
+    raise TypeError(f"{type(value).__name__} is not a value of a graph")
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
 
 _DAY_TEXT = r"^\d{4}-\d\d-\d\d$"
 _INSTANT_TEXT = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?Z?$"

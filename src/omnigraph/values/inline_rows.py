@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
-from omnigraph.cached import cached_property
+from omnigraph._internal.caches import cached_property
 from omnigraph.values.json_text import stored_text
 
 ADDRESS_BITS = 32

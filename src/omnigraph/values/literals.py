@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from omnigraph.values.json_values import Unfit, shown, typed_value
-from omnigraph.values.temporal import instant_text, parse_date, parse_datetime
+from omnigraph.values.json_values import Unfit, instant_text, parse_date, parse_datetime, shown, typed_value
 from omnigraph.values.types import INTEGER_RANGES, PropertyType, Scalar
 
 

@@ -25,6 +25,8 @@ class Scalar(StrEnum):
     DATE = "Date"
     DATETIME = "DateTime"
     VECTOR = "Vector"
+    RECORD = "Record"
+    """Several values with names, in a query. No property has this type."""
 
     @property
     def is_integer(self) -> bool:
@@ -41,6 +43,9 @@ class Scalar(StrEnum):
         """An integer or a float."""
         return self.is_integer or self.is_float
 
+
+PROPERTY_SCALARS = tuple(scalar for scalar in Scalar if scalar is not Scalar.RECORD)
+"""The base types that a schema may name."""
 
 INTEGER_RANGES: Mapping[Scalar, tuple[int, int]] = {
     Scalar.I32: (-(2**31), 2**31 - 1),
@@ -66,12 +71,16 @@ class PropertyType:
     is_list: bool = False
     enum: tuple[str, ...] = ()
     dimension: int | None = None
+    fields: tuple[tuple[str, PropertyType], ...] = ()
+    """The names and types of a record's values; only for Record."""
 
     def __str__(self) -> str:
         if self.enum:
             core = f"enum({', '.join(self.enum)})"
         elif self.dimension is not None:
             core = f"Vector({self.dimension})"
+        elif self.fields:
+            core = "{" + ", ".join(f"{name}: {type_}" for name, type_ in self.fields) + "}"
         else:
             core = self.scalar.value
         if self.is_list:

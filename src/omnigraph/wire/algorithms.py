@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from omnigraph.pipeline.algorithms.result import AlgorithmResult
-from omnigraph.pipeline.load.receipt import LoadReceipt
+from omnigraph.algorithms.result import AlgorithmResult
+from omnigraph.load.receipt import LoadReceipt
 from omnigraph.wire.members import JsonObject
 from omnigraph.wire.writes import load_json
 

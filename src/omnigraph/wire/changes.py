@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from omnigraph.history import Commit, to_microseconds
-from omnigraph.values.entities import Entity
+from omnigraph.values.arrow import Entity
 from omnigraph.values.json_values import json_value
 from omnigraph.wire.members import JsonObject, present
 
@@ -72,7 +72,7 @@ def feed_json(page: FeedPage) -> JsonObject:
 
 def _block(block: CommitChanges) -> JsonObject:
     """The changes of one commit; steps of a schema change are as in a plan."""
-    from omnigraph.language.schema.step_json import step_json
+    from omnigraph.language.schema.migration_steps import step_json
 
     return present(
         {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnigraph.pipeline.embed import EmbedReport
+from omnigraph.maintenance.embed import EmbedReport
 from omnigraph.wire.history import commit_json
 from omnigraph.wire.members import JsonObject
 

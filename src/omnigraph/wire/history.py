@@ -57,11 +57,13 @@ def tag_json(tag: Tag) -> JsonObject:
 
 
 def prepared_json(write: PreparedWrite) -> JsonObject:
-    """{graph_commit_id, branch, kind, prepared_at, total_entities}; the time is in microseconds."""
+    """{graph_commit_id, branch, kind, prepared_at, total_entities, actor_id, state}; the time is in microseconds."""
     return {
         "graph_commit_id": write.commit_id,
         "branch": write.branch,
         "kind": write.kind,
         "prepared_at": to_microseconds(write.at),
         "total_entities": write.total_entities,
+        "actor_id": write.actor,
+        "state": write.state,
     }

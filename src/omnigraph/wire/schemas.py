@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.schema.step_json import step_json
+from omnigraph.language.schema.migration_steps import step_json
 from omnigraph.wire.history import commit_json
 from omnigraph.wire.members import JsonObject
 
 if TYPE_CHECKING:
+    from omnigraph.evolve.apply import SchemaReceipt
+    from omnigraph.evolve.migrating import BrokenQuery
     from omnigraph.language.schema.migration import MigrationPlan
-    from omnigraph.pipeline.evolve.apply import SchemaReceipt
-    from omnigraph.pipeline.evolve.queries import BrokenQuery
 
 
 def schema_json(schema: Catalog) -> JsonObject:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from omnigraph.language.schema.step_json import step_json
+from omnigraph.language.schema.migration_steps import step_json
 from omnigraph.wire.history import commit_json
 from omnigraph.wire.members import JsonObject, present
 
 if TYPE_CHECKING:
+    from omnigraph.load.explaining import LoadExplanation
+    from omnigraph.load.receipt import LoadReceipt
     from omnigraph.merge import MergeResult
-    from omnigraph.pipeline.load.explaining import LoadExplanation
-    from omnigraph.pipeline.load.receipt import LoadReceipt
-    from omnigraph.pipeline.stages import Stage
+    from omnigraph.tasks.progress import Stage
     from omnigraph.write import Receipt
 
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from omnigraph.lazy_names import names_of
+from omnigraph._internal.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
     from omnigraph.write.group import GroupCommitter
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from omnigraph.write.receipt import Receipt, TypeCounts
     from omnigraph.write.transaction import WriteTransaction
 
-_HOMES = {
+_EXPORTS = {
     "omnigraph.write.group": ("GroupCommitter",),
     "omnigraph.write.mutations": ("adds_only", "run_mutation"),
     "omnigraph.write.publishing": ("publish",),
@@ -29,4 +29,4 @@ __all__ = [
     "run_mutation",
 ]
 
-__getattr__ = names_of(__name__, _HOMES)
+__getattr__ = lazy_attributes(__name__, _EXPORTS)

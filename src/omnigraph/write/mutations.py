@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.functions import Arguments
 from omnigraph.language.catalog import EntityType, NodeType
 from omnigraph.language.query.plan import (
     DeleteEdges,
@@ -17,8 +17,8 @@ from omnigraph.language.query.plan import (
     ReadPlan,
     UpdateNodes,
 )
-from omnigraph.views import View
-from omnigraph.write.matching import Matcher, Row
+from omnigraph.snapshot import View
+from omnigraph.write.pending import Matcher, Row
 from omnigraph.write.transaction import WriteTransaction
 
 Reading = Callable[[View, ReadPlan, Arguments], Sequence[Row]]

@@ -9,13 +9,121 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from omnigraph.errors import InputError
-from omnigraph.history import CommitKind, Entry, PublishPlan, Snapshot, TableChange, WriteKey
-from omnigraph.views import View
-from omnigraph.write.carrying import Carrying
-from omnigraph.write.constraints import Addresses, Deltas, check_deltas, check_plan
-from omnigraph.write.inlining import bounds
-from omnigraph.write.staging import Fragments, check_again, stage_versions, write_rows, written_rows
+from omnigraph.errors import ExpectedVersionMismatch, InputError, OmnigraphError, ValueViolation
+from omnigraph.history import SCHEMA, CommitKind, Entry, PublishPlan, Snapshot, TableChange, WriteKey
+from omnigraph.language.catalog import Catalog, EdgeType, EntityType
+from omnigraph.language.projection import project
+from omnigraph.language.schema.stored_columns import is_readable
+from omnigraph.snapshot import Repository, View
+from omnigraph.write.constraints import (
+    Addresses,
+    Deltas,
+    Fragments,
+    check_again,
+    check_deltas,
+    check_plan,
+    stage_versions,
+    write_rows,
+    written_rows,
+)
+from omnigraph.write.inlining import Delta, NewRows, bounds
+
+# Converts a write that lost the race to a schema change into one under the new schema.
+#
+# Types and properties are matched by their stable ids, so neither renames nor additions are an obstacle. A property that the write
+# sets must still exist, its values must still fit it, and its rows must obey the rules of the new schema. Otherwise the write ends
+# with a conflict on `schema`.
+
+
+class SchemaRebase:
+    """Converts a write from the schema of its plan to that of a newer snapshot."""
+
+    def __init__(self, repository: Repository, plan: PublishPlan, snapshot: Snapshot) -> None:
+        self.before = repository.catalog(plan.schema)
+        self.after = repository.catalog(snapshot.schema)
+        self.expected, self.snapshot = plan.base, snapshot
+
+    def mismatch(self, reason: str) -> ExpectedVersionMismatch:
+        return ExpectedVersionMismatch(SCHEMA, self.expected.seq, self.snapshot.commit.ref.seq, reason=reason)
+
+    def key(self, key: str) -> str:
+        """The current key of a table."""
+        return self._now(self.before.tables[key]).table_key
+
+    def _now(self, entity: EntityType) -> EntityType:
+        now = self.after.by_id.get(entity.id)
+        if now is None:
+            raise self.mismatch(f"{entity.name} was dropped")
+        return now
+
+    def plan(self, plan: PublishPlan) -> PublishPlan:
+        """The plan with the current keys of its tables. Conflict if a change depends on the exact state of a table that has
+        changed."""
+        changes = []
+        for change in plan.changes:
+            key = self.key(change.key)
+            state = self.snapshot.table(key)
+            if change.mode == "strict" and change.base != state:
+                versions = (side.generation if side else 0 for side in (change.base, state))
+                raise ExpectedVersionMismatch(key, *versions)
+            changes.append(replace(change, key=key))
+        known = {key: self.key(key) for key in plan.reads if self.before.tables[key].id in self.after.by_id}
+        return replace(
+            plan,
+            schema=self.snapshot.schema,
+            changes=tuple(changes),
+            reads=tuple(known.values()),
+            read_states={known[key]: state for key, state in plan.read_states.items() if key in known},
+        )
+
+    def delta(self, delta: Delta) -> Delta:
+        """The change of one table, with rows of the current type."""
+        entity = self._now(delta.entity)
+        self.check_values(delta.entity, delta.assigned)
+        try:
+            rows = project(delta.rows, delta.entity, entity)
+        except ValueError as error:
+            raise self.mismatch(f"values of {entity.name} do not fit it any more: {error}") from None
+        return replace(delta, entity=entity, new=NewRows.of_table(rows))
+
+    def check_values(self, before: EntityType, names: frozenset[str]) -> None:
+        """Conflict unless every property that the write sets still exists, and reads what the write stores, and ids follow from the
+        same key."""
+        entity = self._now(before)
+        if entity.key_ids not in ((), before.key_ids):
+            raise self.mismatch(f"{before.name} has another key")
+        known = {property.id: property for property in entity.properties.values()}
+        for name in sorted(names):
+            now = known.get(before.properties[name].id)
+            if now is None:
+                raise self.mismatch(f"{before.name}.{name} was dropped")
+            if not is_readable(before.properties[name], now):
+                raise self.mismatch(f"{before.name}.{name} has a narrower type")
+
+    def refused(self, error: InputError) -> OmnigraphError:
+        """Why the rows cannot be written: the change of the schema, if they obeyed the rules that they were checked against."""
+        entity = next(
+            (candidate for candidate in self.after.tables.values() if candidate.name == error.type_name), None
+        )
+        if isinstance(error, ValueViolation) or (entity is not None and self._has_new_rules(entity)):
+            return self.mismatch(error.message)
+        return error
+
+    def _has_new_rules(self, entity: EntityType) -> bool:
+        before = self.before.by_id.get(entity.id)
+        return before is None or _rules(self.before, before) != _rules(self.after, entity)
+
+
+def _rules(catalog: Catalog, entity: EntityType) -> tuple[object, ...]:
+    """The rules of a type beyond its values, independent of names."""
+    ids = {name: property.id for name, property in entity.properties.items()}
+    unique = {
+        frozenset(str(ids.get(name, name)) for name in constraint.fields)
+        for constraint in entity.constraints_of("unique")
+    }
+    if not isinstance(entity, EdgeType):
+        return (unique,)
+    return unique, entity.min_out, entity.max_out, tuple(node.id for _, _, node in catalog.ends(entity))
 
 
 class Rerun(NamedTuple):
@@ -72,7 +180,7 @@ class Proposal:
     def _has_read_moved(self, rerun: Rerun, snapshot: Snapshot) -> bool:
         known, carrying = self.view.snapshot, None
         if known.schema != snapshot.schema:
-            carrying = Carrying(self.view.repository, self.plan, snapshot)
+            carrying = SchemaRebase(self.view.repository, self.plan, snapshot)
         return any(
             known.table(key) != snapshot.table(key if carrying is None else carrying.key(key)) for key in rerun.reads
         )
@@ -92,8 +200,8 @@ class Proposal:
         """The write under another schema: its rows are checked against all of its rules, and rewritten."""
         repository, snapshot = view.repository, view.snapshot
         if plan.schema != snapshot.schema:
-            plan = Carrying(repository, plan, snapshot).plan(plan)
-        carrying = Carrying(repository, self.plan, snapshot)
+            plan = SchemaRebase(repository, plan, snapshot).plan(plan)
+        carrying = SchemaRebase(repository, self.plan, snapshot)
         carried = map(carrying.delta, self.deltas.values())
         deltas = {delta.key: delta for delta in carried}
         try:

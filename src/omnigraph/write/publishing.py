@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from omnigraph.errors import Contention, Damaged, OmnigraphError, StagedTooLongAgo, StorageError
 from omnigraph.history import Attempt, Commit, History, PublishPlan, Snapshot
+from omnigraph.metering import current_meter
 
 MAX_ATTEMPTS = 256
 """An attempt costs little, and among writers that never pause, a slow one succeeds in one of many."""
@@ -92,8 +93,8 @@ def publish_group(
     head = publisher.likely_head(branch, [submission.plan for submission in group])
     is_gone = False
     for number in range(MAX_ATTEMPTS):
-        with publisher.turn(branch) as has_turn:
-            if has_turn:
+        with publisher.turn(branch) as acquired:
+            if acquired:
                 head = publisher.newest_head(branch)
             attempt = Attempt(publisher, branch, head, submissions[0].plan.opening)
             outcomes = _put_on(attempt, group, stage_together)
@@ -117,7 +118,9 @@ def publish_group(
             published = {commit.id: commit for commit in commits}
             return [_final(outcomes.get(index), submission, published) for index, submission in enumerate(group)]
         publisher.crowded(branch)
-        if number == 0 or has_turn:
+        if (meter := current_meter()) is not None:
+            meter.lost_races += 1
+        if number == 0 or acquired:
             # The failed create has cached the entry that won, which may well be the newest.
             head = publisher.likely_head(branch, [submission.plan for submission in group])
         else:

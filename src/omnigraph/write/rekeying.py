@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.history import TableState
 from omnigraph.language.catalog import Catalog, EdgeType
 from omnigraph.records.ids import derived_ids
+from omnigraph.snapshot import View
 from omnigraph.tables import Staged, Table
-from omnigraph.views import View
 
 if TYPE_CHECKING:
     import pyarrow as pa

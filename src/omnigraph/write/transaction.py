@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from omnigraph.cached import cached_property
+from omnigraph._internal.caches import cached_property
 from omnigraph.errors import (
     BranchReplaced,
     ExpectedVersionMismatch,
@@ -30,16 +30,13 @@ from omnigraph.language.catalog import EdgeType, EntityType, NodeType
 from omnigraph.language.projection import kind_of
 from omnigraph.language.query.plan import Expression
 from omnigraph.records.rows import edge_row, node_row, property_value
-from omnigraph.views import Repository, View
-from omnigraph.write.constraints import superseded_addresses
-from omnigraph.write.delta import Delta
+from omnigraph.snapshot import Repository, View
+from omnigraph.write.constraints import stage_versions, superseded_addresses, write_rows
 from omnigraph.write.group import GroupCommitter
-from omnigraph.write.inlining import bounds
-from omnigraph.write.matching import Matcher, Row
-from omnigraph.write.pending import Pending
+from omnigraph.write.inlining import Delta, bounds
+from omnigraph.write.pending import Matcher, Pending, Row
 from omnigraph.write.proposal import Proposal, Rerun, propose
 from omnigraph.write.receipt import Receipt
-from omnigraph.write.staging import stage_versions, write_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -440,7 +437,7 @@ class WriteTransaction:
         """How many rows of the branch it removes, by table."""
         return {key: len(pending.removed) for key, pending in self._pending.items() if pending.removed}
 
-    def commit(self, once: WriteKey | None = None, *, keeps_nothing: bool = True) -> Receipt:
+    def commit(self, once: WriteKey | None = None, *, commits_empty: bool = True) -> Receipt:
         """Check everything, stage and publish. Called once; a transaction that changed nothing publishes nothing.
 
         Under a write key it publishes a commit unless the branch has one under that key; with `keeps_nothing`, even if nothing
@@ -455,7 +452,7 @@ class WriteTransaction:
                 return self._repeated(commit)
             self.check_precondition()
         deltas = self._own_deltas()
-        commit, commits_empty = None, once is not None and keeps_nothing
+        commit, commits_empty = None, once is not None and commits_empty
         superseded: Mapping[int, Collection[str]] = {}
         if deltas or commits_empty:
             try:

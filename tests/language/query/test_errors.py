@@ -11,8 +11,8 @@ import pytest
 
 from omnigraph.errors import QueryError
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.query.compiler import compile_queries, compile_query
-from omnigraph.language.query.rules import RULES
+from omnigraph.language.query.lint import RULES
+from omnigraph.language.query.mutations import compile_queries, compile_query
 
 ERRORS = Path(__file__).parent / "fixtures" / "errors"
 CASES = [

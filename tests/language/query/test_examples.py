@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.language.query.compiler import compile_queries
 from omnigraph.language.query.lint import lint_queries
+from omnigraph.language.query.mutations import compile_queries
 from omnigraph.language.query.parser import parse_queries
 from omnigraph.language.query.plan import MutationPlan
 from omnigraph.language.query.printer import format_queries

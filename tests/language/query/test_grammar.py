@@ -8,11 +8,10 @@ import pytest
 
 from omnigraph.errors import QueryError
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.query.compiler import compile_queries, compile_query
-from omnigraph.language.query.keywords import KEYWORDS, RESERVED
+from omnigraph.language.query.mutations import compile_queries, compile_query
 from omnigraph.language.query.parser import parse_queries
 from omnigraph.language.query.printer import format_queries
-from omnigraph.language.query.syntax import MutationBody, ReadBody, Word, walk
+from omnigraph.language.query.syntax import KEYWORDS, RESERVED, MutationBody, ReadBody, Word, walk
 
 SOFT_KEYWORDS = [word for word in KEYWORDS if word not in RESERVED]
 

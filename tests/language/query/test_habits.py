@@ -6,8 +6,8 @@ import pytest
 
 from omnigraph.errors import QueryError
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.query.compiler import compile_queries
 from omnigraph.language.query.completion import completions
+from omnigraph.language.query.mutations import compile_queries
 
 PEOPLE = "query q() { match { $x: Person  % } return { $x.email } }"
 

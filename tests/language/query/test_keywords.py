@@ -6,8 +6,8 @@ import re
 
 from omnigraph.language.grammar_reference import rules
 from omnigraph.language.query.completion import _words
-from omnigraph.language.query.keywords import KEYWORDS
 from omnigraph.language.query.parser import QueryParser
+from omnigraph.language.query.syntax import KEYWORDS
 from omnigraph.language.schema.parser import KEYWORDS as SCHEMA_KEYWORDS
 from omnigraph.language.schema.parser import SchemaParser
 

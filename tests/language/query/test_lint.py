@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.query.compiler import compile_queries, compile_query
 from omnigraph.language.query.lint import LINT_CODES, lint_queries
+from omnigraph.language.query.mutations import compile_queries, compile_query
 from omnigraph.language.query.plan import MutationPlan, QueryPlan, ReadPlan
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.wire.queries import lint_json, operation_json, query_json

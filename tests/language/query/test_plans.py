@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from omnigraph._internal.caches import LruCache
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.query import plan
-from omnigraph.language.query.compiler import compile_query
+from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import Binding, Expansion
-from omnigraph.remembered import Remembered
 from omnigraph.values.types import PropertyType, Scalar
 
 
@@ -400,7 +400,7 @@ def test_threads_compile_side_by_side(library: Catalog) -> None:
 
 
 def test_memory_is_bounded(library: Catalog) -> None:
-    memory: Remembered[int] = Remembered(2)
+    memory: LruCache[int] = LruCache(2)
     made = [memory.get(key, lambda key=key: key) for key in (1, 2, 1, 3, 1)]  # type: ignore[misc]
     assert (made, len(memory)) == ([1, 2, 1, 3, 1], 2)
     assert memory.get(1, lambda: 99) == 1

@@ -15,10 +15,10 @@ from hypothesis.strategies import SearchStrategy
 
 from omnigraph.errors import QueryError
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.position import Position
+from omnigraph.language.parsing.cursor import Position
 from omnigraph.language.query import syntax
-from omnigraph.language.query.compiler import compile_queries
 from omnigraph.language.query.lint import lint_queries
+from omnigraph.language.query.mutations import compile_queries
 from omnigraph.language.query.parser import parse_queries
 from omnigraph.language.query.printer import format_queries
 from omnigraph.language.schema.compiler import compile_schema
@@ -38,7 +38,7 @@ texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
 
 def literals() -> SearchStrategy[syntax.Literal]:
     numbers = st.one_of(
-        st.builds(syntax.Literal, st.just("integer"), st.integers(-(10**24), 10**24), st.just(AT)),
+        st.builds(syntax.Literal, st.just("integer"), st.integers(-(10**24) + 1, 10**24), st.just(AT)),
         st.builds(syntax.Literal, st.just("float"), st.floats(allow_nan=False, allow_infinity=False), st.just(AT)),
     )
     return st.one_of(
@@ -69,6 +69,12 @@ def _is_positive_number(expression: syntax.Expr) -> bool:
     )
 
 
+def _entries(inner: SearchStrategy[syntax.Expr]) -> SearchStrategy[syntax.Expr]:
+    """What a column, an aggregate and `case` hold: an expression or a record."""
+    fields = st.lists(st.builds(syntax.Assignment, any_names, inner, st.just(AT)), min_size=1, max_size=2)
+    return st.one_of(inner, st.builds(syntax.RecordLiteral, fields.map(tuple), st.just(AT)))
+
+
 def _grown(inner: SearchStrategy[syntax.Expr]) -> SearchStrategy[syntax.Expr]:
     at = st.just(AT)
     comparisons = st.sampled_from(["=", "!=", "<", "<=", ">", ">=", "contains", "starts_with", "ends_with", "in"])
@@ -92,8 +98,8 @@ def _grown(inner: SearchStrategy[syntax.Expr]) -> SearchStrategy[syntax.Expr]:
         st.builds(syntax.Duration, st.integers(0, 10**6), st.sampled_from(["day", "month"]), at),
         st.builds(
             syntax.CaseExpression,
-            st.lists(st.builds(syntax.WhenBranch, inner, inner, at), min_size=1, max_size=2).map(tuple),
-            st.one_of(st.none(), inner),
+            st.lists(st.builds(syntax.WhenBranch, inner, _entries(inner), at), min_size=1, max_size=2).map(tuple),
+            st.one_of(st.none(), _entries(inner)),
             at,
         ),
         st.builds(syntax.Quantifier, st.sampled_from(["any", "all"]), variables, inner, inner, at, at),
@@ -101,14 +107,21 @@ def _grown(inner: SearchStrategy[syntax.Expr]) -> SearchStrategy[syntax.Expr]:
         st.builds(
             syntax.AggregateCall,
             st.sampled_from(["count", "sum", "avg", "min", "max", "collect", "median"]),
-            inner,
+            _entries(inner),
             st.just(False),
             st.none(),
             at,
         ),
-        st.builds(syntax.AggregateCall, st.sampled_from(["count", "collect"]), inner, st.just(True), st.none(), at),
         st.builds(
-            syntax.AggregateCall, st.sampled_from(["percentile", "first", "last"]), inner, st.just(False), inner, at
+            syntax.AggregateCall, st.sampled_from(["count", "collect"]), _entries(inner), st.just(True), st.none(), at
+        ),
+        st.builds(
+            syntax.AggregateCall,
+            st.sampled_from(["percentile", "first", "last"]),
+            _entries(inner),
+            st.just(False),
+            inner,
+            at,
         ),
         st.builds(
             syntax.Block,
@@ -187,6 +200,7 @@ def _clauses(inner: SearchStrategy[syntax.Expr]) -> SearchStrategy[syntax.Clause
                 per_hop,
             ),
             st.one_of(st.none(), st.sampled_from(["weight", "x_1"])),
+            st.booleans(),
             at,
             at,
             at,
@@ -203,7 +217,9 @@ parts = st.builds(
     syntax.ReadBody,
     st.lists(_clauses(expressions), min_size=1, max_size=4).map(tuple),
     st.lists(
-        st.builds(syntax.ReturnItem, expressions, st.one_of(st.none(), any_names), st.just(AT)), min_size=1, max_size=3
+        st.builds(syntax.ReturnItem, _entries(expressions), st.one_of(st.none(), any_names), st.just(AT)),
+        min_size=1,
+        max_size=3,
     ).map(tuple),
     st.booleans(),
     st.lists(expressions, max_size=2).map(tuple),

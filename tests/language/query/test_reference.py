@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from omnigraph.language.grammar_reference import grammar_reference
-from omnigraph.language.query.compiler import compile_queries
 from omnigraph.language.query.forms import FORMS, SCHEMA, Form
 from omnigraph.language.query.lint import lint_queries
+from omnigraph.language.query.mutations import compile_queries
 from omnigraph.language.schema.compiler import compile_schema
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "grammar.md"

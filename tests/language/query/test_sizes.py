@@ -9,8 +9,8 @@ import pytest
 from work import calls
 
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.query.compiler import check_query
 from omnigraph.language.query.lint import lint_queries
+from omnigraph.language.query.mutations import check_query
 from omnigraph.language.query.parser import parse_queries
 from omnigraph.language.query.plan import Binary, Constant, ReadPlan
 from omnigraph.language.query.printer import format_queries

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.language.arrow import arrow_schema
+from omnigraph.language.projection import arrow_schema
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.language.schema.lint import lint_schema
 from omnigraph.language.schema.migration import plan_migration

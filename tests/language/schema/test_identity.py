@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.errors import RecordError, UsageError, ValueViolation
-from omnigraph.language.identity import derived_id, referenced_id
+from omnigraph.language.catalog import derived_id, referenced_id
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.values.canonical import canonical_text
 from omnigraph.values.types import PropertyType, Scalar

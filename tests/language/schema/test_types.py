@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from omnigraph.language.arrow import arrow_schema
+from omnigraph.language.projection import arrow_schema
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.values.types import PropertyType, Scalar
 

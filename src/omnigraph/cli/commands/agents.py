@@ -29,19 +29,19 @@ def register(cli: click.Group) -> None:
         \b
         JSON: messages of the protocol
         """
-        from omnigraph.extras import load_extra
+        from omnigraph._internal.lazy_imports import load_extra
 
         load_extra("mcp", "mcp", extra="server")
         target = settings.target()
         if isinstance(target, ServerTarget):
             _relay(settings, target, queries)
             return
-        from omnigraph.mcp.serving import Desk
-        from omnigraph.mcp.stdio import serve_stdio
+        from omnigraph.mcp.relay import serve_stdio
+        from omnigraph.mcp.serving import ToolServer
         from omnigraph.server.in_process import store_backend
 
         backend = store_backend(target.uri, None if queries is None else Path(queries), settings.actor)
-        serve_stdio(Desk(backend, backend.operations))
+        serve_stdio(ToolServer(backend, backend.operations))
 
 
 def _relay(settings: Settings, target: ServerTarget, queries: str | None) -> None:

@@ -9,13 +9,21 @@ from omnigraph.cli.output import Output, counted
 from omnigraph.cli.settings import Settings
 from omnigraph.errors import UsageError
 
-NAMES = ["pagerank", "connected_components", "label_propagation", "shortest_paths", "triangle_count"]
+NAMES = [
+    "pagerank",
+    "connected_components",
+    "label_propagation",
+    "shortest_paths",
+    "triangle_count",
+    "local_clustering",
+]
 OPTIONS = {
-    "pagerank": {"weight", "damping", "tolerance"},
+    "pagerank": {"weight", "damping", "tolerance", "rounds"},
     "connected_components": set(),
-    "label_propagation": {"weight", "rounds"},
+    "label_propagation": {"weight", "rounds", "ties"},
     "shortest_paths": {"weight", "sources"},
     "triangle_count": set(),
+    "local_clustering": set(),
 }
 
 
@@ -28,7 +36,14 @@ def register(cli: click.Group) -> None:
     @click.option("--source", "sources", multiple=True, metavar="ID", help="Where shortest paths start; may repeat.")
     @click.option("--damping", type=float, help="For pagerank: how often an edge is followed (default: 0.85).")
     @click.option("--tolerance", type=float, help="For pagerank: the sum of all errors (default: 1e-8).")
-    @click.option("--rounds", type=int, help="For label_propagation: the number of rounds (default: 10).")
+    @click.option(
+        "--rounds", type=int, help="For label_propagation: the number of rounds (default: 10). For pagerank: steps."
+    )
+    @click.option(
+        "--ties",
+        type=click.Choice(["own", "smallest"]),
+        help="For label_propagation: the label among equals (default: own).",
+    )
     @click.option(
         "--from",
         "base",
@@ -60,7 +75,7 @@ def register(cli: click.Group) -> None:
         """Run a graph algorithm on a state of the graph, and write the result as a property, in one commit.
 
         ALGORITHM is pagerank (rank, F64), connected_components (component, String), label_propagation (label, String),
-        shortest_paths (distance, I64; with a weight F64) or triangle_count (triangles, I64). Nodes of other types than that of the
+        shortest_paths (distance, I64; with a weight F64) triangle_count (triangles, I64) or local_clustering (clustering, F64). Nodes of other types than that of the
         property take part, but are not written.
 
         \b

@@ -150,7 +150,8 @@ def _register_merge(group: click.Group) -> None:
         JSON: {source, target, outcome, bases, changes, conflicts: [{entity_kind, type_name, entity_id?, kind, message,
                properties: [{name, base?, ours?, theirs?}], digest}], source_commit, target_commit,
                schema_conflicts?: [{kind, entity, message, ours?: {text, line}, theirs?}], schema_steps?,
-               actor_id?, commit?, dry_run?, hint?, branch_deleted?, branch_delete_error?}
+               actor_id?, commit?, dry_run?, hint?, branch_deleted?, branch_delete_error?,
+               store?: {requests, hops, ...}}
         """
         from omnigraph.cli.interruption import outcome_on_interrupt
         from omnigraph.errors import MergeConflicts
@@ -186,7 +187,7 @@ def _register_merge(group: click.Group) -> None:
         if result.conflicts or result.schema_conflicts:
             stopped_by_conflicts(out, result, value, f"would not merge {source} into {target}")
         verb = "would merge" if dry_run else "merged"
-        out.done(value, f"{verb} {source} into {target}: {result.outcome}")
+        out.done(out.counted(value), f"{verb} {source} into {target}: {result.outcome}")
 
 
 def _register_reset(group: click.Group) -> None:
@@ -204,7 +205,7 @@ def _register_reset(group: click.Group) -> None:
         \b
         JSON: {uri, branch, to, stat: [{kind, type, inserts, updates, deletes}], commit?}
         """
-        from omnigraph.cli.change_text import stat_total
+        from omnigraph.cli.conflicts import stat_total
         from omnigraph.wire.changes import counts_json
         from omnigraph.wire.members import present
 

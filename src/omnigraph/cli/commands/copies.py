@@ -99,7 +99,7 @@ def register(cli: click.Group) -> None:
 
 
 def _say(out: Output, source: str, target: str, report: CopyReport, verb: str) -> None:
-    from omnigraph.wire.copies import copy_json
+    from omnigraph.wire.maintenance import copy_json
 
     commits = sum(report.commits.values())
     text = f"{verb} {commits:,} commit{'s' * (commits != 1)}: {report.objects:,} objects, {report.bytes:,} bytes"

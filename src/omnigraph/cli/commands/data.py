@@ -156,9 +156,9 @@ def _register_load(cli: click.Group) -> None:
         JSON: {uri, branch, base_branch?, branch_created, mode, nodes: [{name, entities_loaded, inserted, updated,
                unchanged, deleted, stubs?}], edges: [{..., skipped?}], total_entities, inserted, updated, unchanged,
                deleted, rejected?, missing?: [{edge, end, node, edges, nodes, examples}], actor_id?, commit?,
-               repeated?, engine?, seconds?, stages?: [{stage, tasks, rows, seconds, rejected, shuffled_bytes,
-               spilled_bytes, failed_tasks}], dry_run?, refusals?: [{code, message, count, type_name?, property?,
-               places, can_be_set_aside}]}
+               repeated?, store?: {requests, hops, ...}, engine?, seconds?, stages?: [{stage, tasks, rows, seconds,
+               rejected, shuffled_bytes, spilled_bytes, failed_tasks}], dry_run?, refusals?: [{code, message, count,
+               type_name?, property?, places, can_be_set_aside}]}
         JSON with --explain: {engine, reason, input_bytes, max_in_process_bytes, files, parallelism?, tasks?, task_bytes?}
         """
         from pathlib import Path
@@ -217,7 +217,10 @@ def _register_load(cli: click.Group) -> None:
                 dry_run=dry_run,
                 show_progress=not (settings.quiet or settings.as_json),
             )
-        out.done(load_json(address, receipt), (_tried_text if dry_run else _loaded_text)(address, receipt, rejects))
+        out.done(
+            out.counted(load_json(address, receipt)),
+            (_tried_text if dry_run else _loaded_text)(address, receipt, rejects),
+        )
         if receipt.engine is not None and not (settings.quiet or settings.as_json):
             click.echo(_work_text(receipt), err=True)
         if receipt.refusals:
@@ -272,7 +275,7 @@ def _register_import(cli: click.Group) -> None:
         omnigraph import ./flights ./flights.graph --missing skip
 
         \b
-        JSON: {uri, schema_source, map, files, load?: as 'load' prints it}
+        JSON: {uri, schema_source, map, files, load?: as 'load' prints it, store?}
         """
         from omnigraph.graph import import_data
         from omnigraph.wire.writes import load_json
@@ -300,7 +303,10 @@ def _register_import(cli: click.Group) -> None:
             out.show(value, inferred.schema.rstrip("\n"))
             return
         counts = _by_type(receipt)
-        out.done(value | {"load": load_json(uri, receipt)}, "\n".join([_loaded_text(uri, receipt, rejects), *counts]))
+        out.done(
+            out.counted(value | {"load": load_json(uri, receipt)}),
+            "\n".join([_loaded_text(uri, receipt, rejects), *counts]),
+        )
 
 
 def _column_names(pairs: tuple[str, ...]) -> dict[str, str]:

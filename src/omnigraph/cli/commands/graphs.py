@@ -118,7 +118,7 @@ def register(cli: click.Group) -> None:
         JSON: {uri, branch, dry_run, commit?, tables: [{table, actions: [text], before: SHAPE, after: SHAPE}]}
               SHAPE: {rows, fragments, deleted_rows, bytes, indexes, pending: [{column, kind, rows, reason}]}
         """
-        from omnigraph.wire.optimize import optimize_json
+        from omnigraph.wire.maintenance import optimize_json
 
         address = settings.uri(uri)
         settings.announce("optimize", address)
@@ -152,7 +152,7 @@ def register(cli: click.Group) -> None:
         JSON: {folder, nodes, edges, steps: [{step, seconds}]}
         """
         from omnigraph.cli.demo import run_demo
-        from omnigraph.cli.startup import want_pandas
+        from omnigraph.cli.options import want_pandas
 
         if not small:
             want_pandas()
@@ -170,7 +170,7 @@ def register(cli: click.Group) -> None:
         \b
         JSON: {path, made}
         """
-        from omnigraph.cli.startup import want_pandas
+        from omnigraph.cli.options import want_pandas
 
         want_pandas()
         from omnigraph.graph import record_spark_start
@@ -189,7 +189,7 @@ def register(cli: click.Group) -> None:
         \b
         JSON: {omnigraph, format}
         """
-        from omnigraph.wire.versions import version_json
+        from omnigraph.wire.members import version_json
 
         out.show(version_json(), version_text())
 
@@ -213,6 +213,6 @@ def _optimized_row(table: TableReport) -> dict[str, object]:
 
 
 def version_text() -> str:
-    from omnigraph.wire.versions import version_json
+    from omnigraph.wire.members import version_json
 
     return "\n".join(f"{name} {value}" for name, value in version_json().items())

@@ -58,7 +58,7 @@ def _register_verify(cli: click.Group) -> None:
         JSON: {whole, deep, commits, objects, files, bytes, rows?, findings: [{kind, object_kind, object, problem,
                action, commits, total_commits, types, rows?, ids}]}
         """
-        from omnigraph.wire.health import verify_json
+        from omnigraph.wire.maintenance import verify_json
 
         report = settings.open(uri).verify(
             revision,
@@ -111,7 +111,7 @@ def _register_repair(cli: click.Group) -> None:
         \b
         JSON: {done, whole, steps: [{kind, object, action, commit?}], findings: [as verify's], remaining: [as verify's]}
         """
-        from omnigraph.wire.health import repair_json
+        from omnigraph.wire.maintenance import repair_json
 
         if settings.yes:
             settings.announce("repair", settings.uri(uri))

@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omnigraph.cli.change_text import change_text, commit_words, count_text, stat_lines, stat_total
-from omnigraph.cli.conflicts import decisions, print_conflicts, resolution_options, strategy_options
+from omnigraph.cli.conflicts import (
+    change_text,
+    commit_words,
+    count_text,
+    decisions,
+    print_conflicts,
+    resolution_options,
+    stat_lines,
+    stat_total,
+    strategy_options,
+)
 from omnigraph.cli.options import as_of_option, branch_option, command, engine_option, revision_options, uri_argument
 from omnigraph.cli.output import Output, age_text, cut_lines, line, time_text
 from omnigraph.cli.settings import Settings
@@ -77,12 +86,38 @@ def _graph_or_drawing(function: Any) -> Any:
     )(function)
 
 
+KINDS_OF_COMMITS = ("init", "mutation", "load", "merge", "schema", "optimize", "repair", "revert", "reset")
+
+
+def _filtered(conditions: Sequence[str], author: str | None, kind: Any) -> tuple[str | None, Any]:
+    """The actor and the kind that `--filter` and the flags name."""
+    for condition in conditions:
+        name, is_given, value = condition.partition("=")
+        if name == "actor" and is_given:
+            author = value
+        elif name == "kind" and value in KINDS_OF_COMMITS:
+            kind = value
+        else:
+            raise click.UsageError(
+                f"--filter {condition}: expected actor=NAME, or kind= with one of {', '.join(KINDS_OF_COMMITS)}"
+            )
+    return author, kind
+
+
 def _register_list(group: click.Group) -> click.Command:
     @command(group, "list", served=True, flags={"graph": _graph_or_drawing})
     @revision_options
     @click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
     @click.option("--before", metavar="ID", help="Start after this commit (for the next page).")
     @click.option("--actor", "author", metavar="ACTOR", help="Only this actor's commits.")
+    @click.option("--kind", type=click.Choice(KINDS_OF_COMMITS), help="Only commits of this kind.")
+    @click.option(
+        "--filter",
+        "conditions",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="actor=… or kind=…, like the flags; may repeat.",
+    )
     @click.option("--first-parent", is_flag=True, help="Leave out merged commits.")
     @click.option("--stat", is_flag=True, help="What each commit changed, by type.")
     @click.option("--draw", is_flag=True, help="Draw branches and merges.")
@@ -95,6 +130,8 @@ def _register_list(group: click.Group) -> click.Command:
         limit: int,
         before: str | None,
         author: str | None,
+        kind: Any,
+        conditions: tuple[str, ...],
         first_parent: bool,
         stat: bool,
         draw: bool,
@@ -106,14 +143,16 @@ def _register_list(group: click.Group) -> click.Command:
         omnigraph log ./people --limit 10
         omnigraph log ./people --graph --stat
         omnigraph commit list ./people --actor ada --first-parent
+        omnigraph commit list ./people --filter actor=ada --filter kind=load
 
         \b
         JSON: {commits: [{graph_commit_id, graph_branch?, graph_version, parent_commit_id?, merged_parent_commit_id?,
                actor_id?, created_at, kind, message?, labels?: [name],
                stat?: [{kind, type, inserts, updates, deletes}]}]}
         """
-        from omnigraph.cli.commit_walk import commits_with_merged, labels_of
+        from omnigraph.cli.commit_graph import commits_with_merged, labels_of
 
+        author, kind = _filtered(conditions, author, kind)
         settings, uri, draw = _drawing(settings, uri, draw)
         graph = settings.graph_at(uri)
         labels = labels_of(graph)
@@ -122,9 +161,9 @@ def _register_list(group: click.Group) -> click.Command:
         else:
             starts = [revision if as_of is None else graph.commit(revision, as_of=as_of).id]
         if first_parent and not draw:
-            commits = graph.commits(starts[0], limit=limit, before=before, actor=author)
+            commits = graph.commits(starts[0], limit=limit, before=before, actor=author, kind=kind)
         else:
-            commits = commits_with_merged(graph, starts, limit=limit, before=before, author=author)
+            commits = commits_with_merged(graph, starts, limit=limit, before=before, author=author, kind=kind)
         _show_log(out, graph, commits, labels, draw=draw, stat=stat)
 
     list_command: click.Command = list_commits
@@ -217,7 +256,7 @@ def _register_show(group: click.Group) -> click.Command:
         JSON: {graph_commit_id, graph_branch?, graph_version, parent_commit_id?, merged_parent_commit_id?,
                actor_id?, created_at, kind, message?, labels?: [name], stat: [{kind, type, inserts, updates, deletes}]}
         """
-        from omnigraph.cli.commit_walk import labels_of
+        from omnigraph.cli.commit_graph import labels_of
         from omnigraph.wire.changes import counts_json
         from omnigraph.wire.history import commit_json
 
@@ -394,7 +433,7 @@ def _register_blame(cli: click.Group) -> None:
         JSON: {type, id, properties: [{name, value, commit: {graph_commit_id, graph_branch?, actor_id?, created_at, ...}}]}
         """
         from omnigraph.wire.history import commit_json
-        from omnigraph.wire.values import value_json
+        from omnigraph.wire.members import value_json
 
         graph = settings.open(uri)
         at = graph.commit(revision, as_of=as_of).id
@@ -449,7 +488,7 @@ def _register_revert(cli: click.Group) -> None:
 
         \b
         JSON: {source, target, outcome, bases, changes, conflicts, source_commit, target_commit, schema_conflicts?,
-               schema_steps?, actor_id?, commit?, dry_run?, hint?}
+               schema_steps?, actor_id?, commit?, dry_run?, hint?, store?: {requests, hops, ...}}
         """
         from omnigraph.cli.commands.branches import stopped_by_conflicts
         from omnigraph.errors import MergeConflicts
@@ -470,11 +509,11 @@ def _register_revert(cli: click.Group) -> None:
         if result.conflicts or result.schema_conflicts:
             stopped_by_conflicts(out, result, value, f"would not revert {reverted.id} on {branch}")
         if result.outcome == "already_up_to_date":
-            out.done(value, f"{branch} has no changes of {reverted.id} any more; nothing changed")
+            out.done(out.counted(value), f"{branch} has no changes of {reverted.id} any more; nothing changed")
         elif result.commit is None:
             out.done(value, f"would revert {reverted.id} on {branch}")
         else:
-            out.done(value, f"reverted {reverted.id} on {branch}, as commit {result.commit.id}")
+            out.done(out.counted(value), f"reverted {reverted.id} on {branch}, as commit {result.commit.id}")
 
 
 def _register_feed(group: click.Group) -> None:

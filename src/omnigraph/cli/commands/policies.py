@@ -119,7 +119,7 @@ def register(cli: click.Group) -> None:
         \b
         JSON: {ok, cases, failures: [text], uncovered_rules?: [rule]}
         """
-        from omnigraph.policy.trying import read_cases, try_cases
+        from omnigraph.policy.simulate import read_cases, try_cases
 
         policies = list(_policies(**where).values())
         trial = try_cases(policies, read_cases(Path(tests)))
@@ -165,8 +165,8 @@ def register(cli: click.Group) -> None:
                matrix?: [{actor, action, branches}]}
         """
         from omnigraph.policy import ACTIONS
-        from omnigraph.policy.trying import ask_of, decide
-        from omnigraph.policy.trying import matrix as matrix_of
+        from omnigraph.policy.simulate import ask_of, decide
+        from omnigraph.policy.simulate import matrix as matrix_of
 
         policies = list(_policies(**where).values())
         if matrix:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omnigraph.cli.change_text import receipt_text
 from omnigraph.cli.config import Alias
+from omnigraph.cli.conflicts import receipt_text
 from omnigraph.cli.options import branch_option, command, engine_option, once_options, revision_options, uri_argument
 from omnigraph.cli.output import FILE_FORMATS, FORMATS, Output, counted, cut_lines
 from omnigraph.cli.settings import Settings, read_params
@@ -19,8 +19,7 @@ from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
     from omnigraph import Receipt, Result, SqlResult
-    from omnigraph.client.graph import RemoteGraph
-    from omnigraph.client.stored_queries import RemoteStoredQueries
+    from omnigraph.client.graph import RemoteGraph, RemoteStoredQueries
     from omnigraph.graph import Graph
 
 
@@ -252,7 +251,7 @@ def _show(
 
 def write_result(out: Output, result: Result | SqlResult, target: str, format: str | None, *, force: bool) -> None:
     """Write the rows to a file, in the given format or the one of the file's suffix."""
-    from omnigraph.wire.rows import write_rows
+    from omnigraph.wire.reads import write_rows
 
     chosen = format or target.rpartition(".")[2]
     if chosen not in FILE_FORMATS:
@@ -355,7 +354,8 @@ def _register_mutate(cli: click.Group) -> None:
         Without --query and -e, NAME is a stored query of the server.
 
         \b
-        JSON: {branch, query_name, affected_nodes, affected_edges, types, actor_id?, commit?, repeated?}
+        JSON: {branch, query_name, affected_nodes, affected_edges, types, actor_id?, commit?, repeated?,
+               store?: {requests, hops, bytes_read, bytes_written, table_requests?, lost_races?}}
         """
         from omnigraph.cli.interruption import outcome_on_interrupt
         from omnigraph.wire.writes import receipt_json
@@ -365,10 +365,13 @@ def _register_mutate(cli: click.Group) -> None:
             receipt = _mutated(graph, settings, request, branch=branch, message=message, if_commit=if_commit, once=once)
         if receipt.repeated and receipt.commit is not None:
             text = f"changed {branch} before, as commit {receipt.commit.id}; nothing changed"
-            out.done(receipt_json(receipt), text)
+            out.done(out.counted(receipt_json(receipt)), text)
             return
         outcome = f"; commit {receipt.commit.id}" if receipt.commit else " (nothing changed, no commit)"
-        out.done(receipt_json(receipt), f"changed {branch} via {receipt.query_name}: {receipt_text(receipt)}{outcome}")
+        out.done(
+            out.counted(receipt_json(receipt)),
+            f"changed {branch} via {receipt.query_name}: {receipt_text(receipt)}{outcome}",
+        )
 
 
 def _mutated(graph: Graph | RemoteGraph, settings: Settings, request: QueryRequest, **options: Any) -> Receipt:

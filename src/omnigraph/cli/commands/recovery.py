@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from omnigraph.cli.options import command
+from omnigraph.cli.options import command, engine_option
 from omnigraph.cli.output import Output, time_text
 from omnigraph.cli.settings import Settings
 
@@ -26,7 +26,7 @@ def register(cli: click.Group) -> None:
         omnigraph recovery list --store ./people
 
         \b
-        JSON: {prepared: [{graph_commit_id, branch, kind, prepared_at, total_entities}]}
+        JSON: {prepared: [{graph_commit_id, branch, kind, prepared_at, total_entities, actor_id, state}]}
         """
         from omnigraph.wire.history import prepared_json
 
@@ -34,7 +34,9 @@ def register(cli: click.Group) -> None:
         shown = [
             {
                 "commit": write.commit_id,
+                "state": write.state,
                 "branch": write.branch,
+                "actor": write.actor,
                 "kind": write.kind,
                 "prepared": time_text(write.at),
                 "entities": write.total_entities,
@@ -43,17 +45,19 @@ def register(cli: click.Group) -> None:
         ]
         out.table(
             shown,
-            ["commit", "branch", "kind", "prepared", "entities"],
+            ["commit", "state", "branch", "actor", "kind", "prepared", "entities"],
             value={"prepared": [prepared_json(write) for write in prepared]},
         )
 
-    @command(recovery, "resume")
+    @command(recovery, "resume", writes=True)
     @click.argument("commit")
-    def resume(settings: Settings, out: Output, commit: str) -> None:
+    @engine_option("local")
+    def resume(settings: Settings, out: Output, commit: str, engine: str) -> None:
         """Publish a prepared load; harmless if it was published already.
 
         \b
-        omnigraph recovery resume 01J... --store ./people
+        omnigraph recovery resume 01J... --store ./people --as ada
+        omnigraph recovery resume 01J... --store ./people --engine spark
 
         \b
         JSON: a commit, as `commit show` prints it
@@ -62,7 +66,7 @@ def register(cli: click.Group) -> None:
 
         uri = settings.uri()
         settings.announce("recovery resume", uri)
-        published = settings.open().recovery.resume(commit)
+        published = settings.open().recovery.resume(commit, actor=settings.actor, engine=engine)
         out.done(commit_json(published), f"published {published.id} on {published.ref.branch}")
 
     @command(recovery, "discard")

@@ -199,7 +199,7 @@ def register(cli: click.Group) -> None:
         omnigraph schema apply ./people --schema people-v2.pg --with fill.gq
 
         \b
-        JSON: {applied, supported, steps: [{kind, ...}], commit?}
+        JSON: {applied, supported, steps: [{kind, ...}], commit?, store?: {requests, hops, ...}}
         """
         from omnigraph.wire.schemas import schema_receipt_json
 
@@ -223,4 +223,4 @@ def register(cli: click.Group) -> None:
         text = str(receipt.plan) or "nothing to change"
         if receipt.commit is not None:
             text = f"{text}\ncommitted {receipt.commit.id} on {branch}"
-        out.show(schema_receipt_json(receipt), text)
+        out.show(out.counted(schema_receipt_json(receipt)), text)

@@ -46,6 +46,9 @@ _OPTIONS: tuple[Callable[..., Any], ...] = (
                  help="How long requests may take to end when the server stops."),
     click.option("--tls-cert", metavar="FILE", help="A certificate (PEM), for HTTPS."),
     click.option("--tls-key", metavar="FILE", help="Its key (PEM)."),
+    click.option("--maintain", metavar="MINUTES", type=click.IntRange(1, 10_080), envvar="OMNIGRAPH_MAINTAIN",
+                 help="Optimize and clean up the graphs that often; without it, nothing does."),
+    click.option("--retain", metavar="AGE", help="With --maintain: keep the commits of this time, such as 30d. [default: all]"),
     click.option("--metrics-bind", metavar="HOST:PORT", help="Serve metrics at this address, to everyone who can reach it."),
     click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
                  help="The format of the log, on standard error."),
@@ -127,7 +130,7 @@ def register(cli: click.Group) -> None:
         \b
         JSON: {actor, token, entry}
         """
-        from omnigraph.server.tokens import new_token
+        from omnigraph.server.auth import new_token
 
         secret, entry = new_token(actor, expires=_time(expires), note=note)
         text = f"token (shown once): {secret}\nentry of the token file:\n{entry}"
@@ -159,22 +162,26 @@ def start(
     grace: int,
     tls_cert: str | None,
     tls_key: str | None,
+    maintain: int | None,
+    retain: str | None,
     metrics_bind: str | None,
     log_format: str,
     opens: Callable[[str], None] = lambda _url: None,
 ) -> int:
     """Serve with these options; returns the exit code. `opens` is called with the address of the page."""
-    from omnigraph.extras import load_extra
+    from omnigraph._internal.lazy_imports import load_extra
 
     for package in ("starlette", "uvicorn"):
         load_extra(package, "serve", extra="server")
     from omnigraph.server.process import Listening, parse_bind
     from omnigraph.server.process import serve as run
-    from omnigraph.server.settings import Limits, ServerSettings
-    from omnigraph.server.starting import source_of
+    from omnigraph.server.settings import Limits, MaintenancePolicy, ServerSettings
+    from omnigraph.server.startup import source_of
 
     if (tls_cert is None) != (tls_key is None):
         raise UsageError("--tls-cert and --tls-key need each other")
+    if retain is not None and maintain is None:
+        raise UsageError("--retain needs --maintain")
     host, port = parse_bind(bind)
     listening = Listening(
         host,
@@ -200,9 +207,10 @@ def start(
         cors_origins=frozenset(origins),
         grace_seconds=grace,
         log_format=log_format,
+        maintenance=None if maintain is None else MaintenancePolicy(maintain * 60.0, retain),
     )
     if cluster is not None:
-        from omnigraph.server.cluster_graphs import ClusterGraphs
+        from omnigraph.server.startup import ClusterGraphs
 
         assert isinstance(source, ClusterGraphs), "what a cluster is served from"
         settings = source.settings(settings)

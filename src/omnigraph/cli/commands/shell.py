@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
+from omnigraph._internal.user_folders import config_folder
 from omnigraph.cli.options import command, uri_argument
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
-from omnigraph.user_folders import config_folder
 
 
 def register(cli: click.Group) -> None:
@@ -44,12 +44,12 @@ def register(cli: click.Group) -> None:
         session = Session(graph, settings, out, revision, mode=chosen if chosen in MODES else "table")
         session.use(revision)
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            from omnigraph.cli.shell.script import run_script
+            from omnigraph.cli.shell.session import run_script
 
             if code := run_script(session, sys.stdin):
                 raise click.exceptions.Exit(code)
             return
-        from omnigraph.extras import load_extra
+        from omnigraph._internal.lazy_imports import load_extra
 
         load_extra("prompt_toolkit", "the shell on a terminal", extra="shell")
         from omnigraph.cli.shell.prompt import run_prompt

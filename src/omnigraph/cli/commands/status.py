@@ -30,7 +30,7 @@ def register(cli: click.Group) -> None:
         JSON: {uri, graph_id, branch, head: {graph_commit_id, ...}, labels: [name], branches: [{name, ahead, behind}],
                nodes, edges, types: {type: entities}, prepared_loads, types_to_optimize: [table]}
         """
-        from omnigraph.cli.commit_walk import labels_of
+        from omnigraph.cli.commit_graph import labels_of
         from omnigraph.wire.history import commit_json
 
         graph = settings.open(uri)

@@ -55,7 +55,7 @@ def _register_cleanup(cli: click.Group) -> None:
         JSON: {dry_run, files, bytes, removed: {kind: {files, bytes}}, waiting: {files, bytes}, watermarks: {branch:
                position}, kept: [{name, commits, files_alone, bytes_alone}], foreign: [file]}
         """
-        from omnigraph.wire.health import cleanup_json
+        from omnigraph.wire.maintenance import cleanup_json
 
         address = settings.uri(uri)
         if not dry_run:
@@ -121,7 +121,7 @@ def _register_storage(cli: click.Group) -> None:
                adjacency_bytes, reclaimable_bytes, indexes: [{table, column, kind, covered_rows, pending_rows}]}],
                kept: [{name, commits, files_alone, bytes_alone}], history: {files, bytes}, held_bytes}
         """
-        from omnigraph.wire.health import storage_json
+        from omnigraph.wire.maintenance import storage_json
 
         report = settings.open(uri).storage(branch)
         if out.as_json:

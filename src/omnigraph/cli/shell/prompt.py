@@ -20,11 +20,10 @@ from prompt_toolkit.lexers import Lexer
 from prompt_toolkit.styles import Style
 
 from omnigraph.cli.interruption import Terminated
+from omnigraph.cli.options import end_process
 from omnigraph.cli.output import line, print_error
 from omnigraph.cli.shell.commands import OWN, program_words
-from omnigraph.cli.shell.session import MODES, Failed, Quit, Session
-from omnigraph.cli.shell.waiting import Abandoned
-from omnigraph.cli.startup import end_process
+from omnigraph.cli.shell.session import MODES, Abandoned, Failed, Quit, Session
 from omnigraph.errors import Cancelled, OmnigraphError
 from omnigraph.graph.editing import completions, function_names, is_unfinished, keywords
 

@@ -2,21 +2,71 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from omnigraph.cli.change_text import receipt_text
+from omnigraph.cli.conflicts import receipt_text
+from omnigraph.cli.interruption import Terminated
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
-from omnigraph.cli.shell.waiting import wait_for
-from omnigraph.errors import QueryError, UsageError
+from omnigraph.errors import Cancelled, QueryError, UsageError
 
 if TYPE_CHECKING:
     from omnigraph import Explanation, Receipt, Result, SqlResult
     from omnigraph.client.graph import RemoteGraph
     from omnigraph.graph import Graph
     from omnigraph.graph.editing import Catalog, Statement
+
+
+# Waiting for work that Ctrl-C may cancel, without ending the shell.
+
+Answer = TypeVar("Answer")
+
+
+class Abandoned(Exception):
+    """The user did not want to wait any longer. The work continues until it ends, and its result is discarded."""
+
+
+def wait_for(work: Callable[[], Answer], on_interrupt: Callable[[], None]) -> Answer:
+    """The result of `work`, which runs in a separate thread, so that an interrupt does not hit it in the middle.
+
+    The first Ctrl-C calls `on_interrupt`, which asks the work to end; a second one, or a KeyboardInterrupt from `on_interrupt`,
+    raises Abandoned.
+    """
+    outcome: Future[Answer] = Future()
+
+    def run() -> None:
+        try:
+            answer = work()
+        except BaseException as error:
+            outcome.set_exception(error)
+        else:
+            outcome.set_result(answer)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        _ended(outcome)
+    except Terminated:
+        raise
+    except KeyboardInterrupt:
+        try:
+            on_interrupt()
+            _ended(outcome)
+        except KeyboardInterrupt:
+            raise Abandoned from None
+    return outcome.result()
+
+
+def _ended(outcome: Future[Answer]) -> None:
+    """Wait for the end without raising the error of the work: a KeyboardInterrupt here is one of this thread."""
+    ended = threading.Event()
+    outcome.add_done_callback(lambda _: ended.set())
+    ended.wait()
+
 
 BARE_COMMANDS = ("exit", "help", "quit")
 """Commands that need no dot: everybody tries them first, and no statement is one word."""
@@ -167,7 +217,7 @@ class Session:
 
     def show(self, result: Result | SqlResult, seconds: float) -> None:
         """Show a result in the mode of the session; on a terminal, as many rows as fit."""
-        from omnigraph.cli.result_text import rows_on_screen
+        from omnigraph.cli.output import rows_on_screen
 
         if self.mode not in ("table", "kv"):
             self.out.rows("", result, self.mode, lambda: self._json(result))
@@ -198,7 +248,7 @@ class Session:
         print(f"({start + 1:,} to {shown:,} of {len(result):,} rows)")
 
     def _page(self, result: Result | SqlResult, start: int) -> None:
-        from omnigraph.cli.result_text import print_rows, rows_on_screen
+        from omnigraph.cli.output import print_rows, rows_on_screen
 
         table = result.to_arrow().slice(start, min(len(result), rows_on_screen()))
         if len(result):
@@ -219,3 +269,48 @@ def _abandon() -> None:
 
 def _wait_for_write() -> None:
     print("waiting for the write: it ends as a whole, or not at all (Ctrl-C again to stop waiting)")
+
+
+# A shell whose input is not a terminal: statements and commands from a file or a pipe. The first error ends it.
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One statement or command, and the number of lines before it."""
+
+    text: str
+    lines_before: int
+
+
+def pieces(lines: Iterable[str]) -> Iterator[Piece]:
+    """The statements and commands of a script, each as soon as its last line is read. An unfinished one at the end is included."""
+    from omnigraph.graph.editing import is_unfinished
+
+    held: list[str] = []
+    start = 0
+    for number, text in enumerate(lines):
+        if not held:
+            start = number
+            if not text.strip():
+                continue
+        held.append(text.rstrip("\r\n"))
+        whole = "\n".join(held)
+        if whole.lstrip().startswith(".") or not is_unfinished(whole):
+            held = []
+            yield Piece(whole, start)
+    if held:
+        yield Piece("\n".join(held), start)
+
+
+def run_script(session: Session, lines: Iterable[str]) -> int:
+    """Run a script; returns its exit code. Errors of statements are raised."""
+    try:
+        for piece in pieces(lines):
+            session.run(piece.text, lines_before=piece.lines_before)
+    except Quit:
+        return 0
+    except Failed as failed:
+        return failed.code
+    except (Cancelled, Abandoned):
+        raise KeyboardInterrupt from None
+    return 0

@@ -7,11 +7,9 @@ import re
 from functools import cache
 from typing import Literal, cast, get_args
 
-from omnigraph.language.parsing.cursor import Cursor
-from omnigraph.language.parsing.tokens import NAME, SIGN, STRING, TYPE_NAME, Token, Tokenizer, unquote
-from omnigraph.language.position import Position
+from omnigraph.language.parsing.cursor import NAME, SIGN, STRING, TYPE_NAME, Cursor, Position, Token, Tokenizer, unquote
 from omnigraph.language.query import syntax
-from omnigraph.language.query.keywords import KEYWORDS, RESERVED
+from omnigraph.language.query.syntax import KEYWORDS, RESERVED
 
 VARIABLE = "a variable"
 INTEGER = "a number"
@@ -48,7 +46,7 @@ _AGGREGATES = frozenset(get_args(syntax.AggregateName))
 _AFTER_OPERAND = ("and", "or", "is", "in")
 _SOFT_KEYWORDS = frozenset(KEYWORDS).difference(_AFTER_OPERAND)
 _OPERAND_KINDS = frozenset([VARIABLE, FLOAT, INTEGER, STRING, LITERALS])
-_OPERAND_SIGNS = frozenset("([-")
+_OPERAND_SIGNS = frozenset("([{-")
 
 
 @cache
@@ -73,7 +71,8 @@ class ExpressionParser:
     three-valued: a comparison with null is unknown, and only what is true passes a filter.
 
     Functions of values are ordinary names before parentheses; their list is in the guide to queries. `case` gives the value of
-    the first condition that holds. `any` and `all` ask about the items of a list. `30 days` is added to a date or an instant.
+    the first condition that holds. A record holds several values under names, as a column, in an aggregate or in
+    `case`: `{city: $c.name, since: $e.since}`. `any` and `all` ask about the items of a list. `30 days` is added to a date or an instant.
 
     Text search (`search`, `match_text`, `all_words`, `phrase`, `fuzzy`) is a condition; `nearest`, `bm25` and `rrf` rank, in
     `order` and as columns.
@@ -220,6 +219,24 @@ class ExpressionParser:
             return syntax.ListLiteral(tuple(map(self._plain, items)), self.at(token))
         return syntax.ListLiteral(self.items("]"), self.at(token))
 
+    def entry(self, first: syntax.Expr | None = None) -> syntax.Expr:
+        """entry: expression | record"""
+        is_record = first is None and self._cursor.token.text == "{"
+        return self.record() if is_record else self.expression(first)
+
+    def record(self) -> syntax.RecordLiteral:
+        """record: '{' NAME ':' expression (',' NAME ':' expression)* ','? '}'"""
+        opening = self._cursor.expect("{")
+        fields: list[syntax.Assignment] = []
+        while not fields or not self._cursor.accept("}"):
+            name = self._cursor.expect(NAME)
+            self._cursor.expect(":")
+            fields.append(syntax.Assignment(name.text, self.expression(), self.at(name)))
+            if not self._cursor.accept(","):
+                self._cursor.expect("}")
+                break
+        return syntax.RecordLiteral(tuple(fields), self.at(opening))
+
     def items(self, close: str) -> tuple[syntax.Expr, ...]:
         """Expressions between commas, up to a bracket. A comma may stand after the last."""
         items: list[syntax.Expr] = []
@@ -304,17 +321,17 @@ class ExpressionParser:
         return syntax.Call(cast(syntax.CallName, word.text), tuple(arguments), self.at(word))
 
     def aggregate(self, word: Token) -> syntax.AggregateCall:
-        """aggregate: ('count' | 'sum' | 'avg' | 'min' | 'max' | 'collect' | 'median') '(' expression ')'
-        aggregate: ('count' | 'sum' | 'avg' | 'collect') '(' 'distinct' expression ')'
-        aggregate: 'percentile' '(' expression ',' expression ')'
-        aggregate: ('first' | 'last') '(' expression 'by' expression ')'
+        """aggregate: ('count' | 'sum' | 'avg' | 'min' | 'max' | 'collect' | 'median') '(' entry ')'
+        aggregate: ('count' | 'sum' | 'avg' | 'collect') '(' 'distinct' entry ')'
+        aggregate: 'percentile' '(' entry ',' expression ')'
+        aggregate: ('first' | 'last') '(' entry 'by' expression ')'
         """
         self._cursor.expect("(")
         first, distinct = None, False
         if word.text in ("count", "sum", "avg", "collect") and (token := self._cursor.accept("distinct")):
             distinct = self._starts_operand()
             first = None if distinct else syntax.Word("distinct", self.at(token))
-        operand = self.expression(first)
+        operand = self.entry(first)
         argument = None
         if word.text in ("percentile", "first", "last"):
             self._cursor.expect("," if word.text == "percentile" else "by")
@@ -327,13 +344,13 @@ class ExpressionParser:
         return kind in _OPERAND_KINDS or text in _OPERAND_SIGNS or (kind == NAME and text not in _AFTER_OPERAND)
 
     def case(self, at: Position) -> syntax.CaseExpression:
-        """case: 'case' ('when' expression 'then' expression)+ ('else' expression)? 'end'"""
+        """case: 'case' ('when' expression 'then' entry)+ ('else' entry)? 'end'"""
         branches: list[syntax.WhenBranch] = []
         while word := self._cursor.accept("when"):
             condition = self.expression()
             self._cursor.expect("then")
-            branches.append(syntax.WhenBranch(condition, self.expression(), self.at(word)))
-        otherwise = self.expression() if self._cursor.accept("else") else None
+            branches.append(syntax.WhenBranch(condition, self.entry(), self.at(word)))
+        otherwise = self.entry() if self._cursor.accept("else") else None
         self._cursor.expect("end")
         return syntax.CaseExpression(tuple(branches), otherwise, at)
 
@@ -406,7 +423,8 @@ class PatternParser(ExpressionParser):
 
     `optional { … }` adds what it finds, or nulls where it finds nothing. `unnest list as $item` gives a row for each item.
     `shortest path` binds one path for each pair of ends: of fewest hops or, with `by`, of the smallest sum of a property of its
-    edges. `$path.nodes`, `$path.edges`, `$path.length` and `$path.cost` are its values.
+    edges. `shortest paths` binds all of those of fewest hops. `$path.nodes`, `$path.edges`, `$path.length` and `$path.cost` are the
+    values of a path.
     """
 
     def block(self) -> tuple[syntax.Clause, ...]:
@@ -443,8 +461,8 @@ class PatternParser(ExpressionParser):
             condition = syntax.Word(token.text, self.at(token))
         elif token.text == "shortest":
             self._cursor.advance()
-            if self._cursor.accept("path"):
-                return self.path(token)
+            if (number := self._cursor.accept("path", "paths")) is not None:
+                return self.path(token, is_every=number.text == "paths")
             condition = syntax.Word(token.text, self.at(token))
         condition = self.expression(condition, CLAUSE)
         return syntax.FilterClause(condition, condition.at)
@@ -557,8 +575,8 @@ class PatternParser(ExpressionParser):
         variable = self._cursor.expect(VARIABLE)
         return syntax.UnnestClause(items, variable.text[1:], self.at(word), self.at(variable))
 
-    def path(self, word: Token) -> syntax.PathClause:
-        """path: 'shortest' 'path' VARIABLE? 'from' VARIABLE 'to' VARIABLE along
+    def path(self, word: Token, *, is_every: bool) -> syntax.PathClause:
+        """path: 'shortest' ('path' | 'paths') VARIABLE? 'from' VARIABLE 'to' VARIABLE along
         along: 'along' edge hops? ('by' NAME)?
         along: 'along' VARIABLE ':' edge hops? ('by' NAME)? per_hop?
         """
@@ -578,6 +596,7 @@ class PatternParser(ExpressionParser):
             None if variable is None else variable.text[1:],
             self._traversal(source, followed, edge, hops, target, per_hop),
             None if weight is None else weight.text,
+            is_every,
             at=self.at(word),
             variable_at=self.at(variable or word),
             weight_at=self.at(weight or word),

@@ -9,10 +9,17 @@ from typing import Literal as OneOf
 
 from omnigraph.errors import QueryError
 from omnigraph.language.catalog import EntityType
-from omnigraph.language.position import Position
+from omnigraph.language.parsing.cursor import Position
 from omnigraph.language.query import plan, syntax
-from omnigraph.language.query.aggregates import check_aggregate
-from omnigraph.language.query.functions import FUNCTIONS, NAMES, OTHER_NAMES, check_function, common_type, make_call
+from omnigraph.language.query.functions import (
+    FUNCTIONS,
+    NAMES,
+    OTHER_NAMES,
+    check_aggregate,
+    check_function,
+    common_type,
+    make_call,
+)
 from omnigraph.language.query.scope import ENDPOINTS, ID, Checking, Scope, is_plain, type_of
 from omnigraph.language.query.search import check_ranking, check_text_match
 from omnigraph.values.json_values import Unfit
@@ -125,6 +132,8 @@ class ExpressionChecker:
                 return plan.Now()
             case syntax.ListLiteral():
                 return self._list(expression)
+            case syntax.RecordLiteral():
+                return self._record(expression)
             case syntax.Call():
                 return self._call(expression)
             case syntax.FunctionCall():
@@ -151,20 +160,36 @@ class ExpressionChecker:
         except Unfit as unfit:
             raise self.checking.refuse("T3", str(unfit), literal.at) from None
 
-    def _list(self, literal: syntax.ListLiteral) -> plan.Constant:
+    def _list(self, literal: syntax.ListLiteral) -> plan.Constant | plan.ListOf:
         """A list outside of `in`, where items take the type of the left side instead."""
         items = [self.check(item) for item in literal.items]
         types = [type_of(item) for item in items]
-        if not all(is_plain(type_) for type_ in types):
+        if not all(is_plain(type_) for type_ in types) or any(isinstance(item, plan.EntityRef) for item in items):
             raise self.checking.refuse("T7", "a list holds single values only", literal.at)
+        if not all(isinstance(item, plan.Constant) for item in items):
+            expressions, type_ = common_type(self, literal.items)
+            return plan.ListOf(expressions, PropertyType(type_.scalar, is_list=True))
         if any(isinstance(item, plan.Constant) and item.value is None for item in items):
             raise self.checking.refuse("T3", "null cannot be an item of a list", literal.at)
         scalar = self._common_scalar([type_.scalar for type_ in types], literal.at)
         values = tuple(item.value for item in items if isinstance(item, plan.Constant))
-        if len(values) < len(items):
-            hint = "a list of variables can stand right of `in` only"
-            raise self.checking.refuse("T7", "a list holds literals only", literal.at, hint)
         return plan.Constant(values, PropertyType(scalar, is_list=True))
+
+    def _record(self, literal: syntax.RecordLiteral) -> plan.RecordOf:
+        """Its values are single values, under names that differ by more than their case."""
+        items: dict[str, plan.Expression] = {}
+        for written in literal.fields:
+            value = self.check(written.value)
+            if isinstance(value, plan.EntityRef) or not is_plain(value.type):
+                what = "an entity" if isinstance(value, plan.EntityRef) else str(value.type)
+                hint = f"name a property: ${value.variable}.…" if isinstance(value, plan.EntityRef) else None
+                message = f"'{written.name}' of a record is a single value, this is {what}"
+                raise self.checking.refuse("T51", message, written.value.at, hint)
+            if written.name.lower() in {name.lower() for name in items}:
+                raise self.checking.refuse("T51", f"two values of the record are called '{written.name}'", written.at)
+            items[written.name] = value
+        fields = tuple((name, replace(type_of(value), enum=())) for name, value in items.items())
+        return plan.RecordOf(tuple(items.values()), PropertyType(Scalar.RECORD, fields=fields))
 
     def _common_scalar(self, scalars: Sequence[Scalar], at: Position) -> Scalar:
         if not scalars:
@@ -213,11 +238,25 @@ class ExpressionChecker:
             return f"did you mean '${close[0]}'?"
         return "bind it in `match`, or declare it as a parameter"
 
-    def _property(self, access: syntax.PropertyAccess) -> plan.PropertyRef:
+    def _property(self, access: syntax.PropertyAccess) -> plan.PropertyRef | plan.FieldOf:
+        owner = self.scope.owner(access.variable)
+        if owner is not None and access.variable in owner.unnested:
+            type_ = owner.unnested[access.variable]
+            return self._field(access, plan.PropertyRef(access.variable, "item", type_), type_)
+        if (item := self.scope.item(access.variable)) is not None:
+            return self._field(access, plan.ItemRef(access.variable, item), item)
         resolved = self._resolved(access)
         if self.scope.is_optional(access.variable):
             return replace(resolved, type=replace(resolved.type, nullable=True))
         return resolved
+
+    def _field(self, access: syntax.PropertyAccess, item: plan.Expression, record: PropertyType) -> plan.FieldOf:
+        """A value of a record that is an item of a list."""
+        fields = dict(record.fields)
+        if access.name not in fields:
+            message = f"${access.variable} is {record} and has no '{access.name}'"
+            raise self.checking.refuse("T6", message, access.name_at, suggestion(access.name, list(fields)))
+        return plan.FieldOf(item, access.name, fields[access.name])
 
     def _resolved(self, access: syntax.PropertyAccess) -> plan.PropertyRef:
         name, variable = access.name, access.variable
@@ -524,7 +563,7 @@ class ExpressionChecker:
             raise self.checking.refuse("T29", message, quantifier.variable_at)
         # The list may be null, but an item is null only if the list is written in the query.
         is_written = isinstance(items, plan.Constant | plan.ListOf)
-        item = plan.ItemRef(name, PropertyType(items.type.scalar, nullable=is_written))
+        item = plan.ItemRef(name, PropertyType(items.type.scalar, is_written, fields=items.type.fields))
         self.scope.items[name] = item.type
         condition = self.condition(quantifier.condition)
         del self.scope.items[name]

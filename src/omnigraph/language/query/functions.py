@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from typing import Literal as OneOf
 
-from omnigraph.language.position import Position
+from omnigraph.language.parsing.cursor import Position
 from omnigraph.language.query import plan, syntax
+from omnigraph.language.query.scope import is_plain, type_of
 from omnigraph.values.json_values import Unfit
 from omnigraph.values.literals import fitted
 from omnigraph.values.types import PropertyType, Scalar
@@ -16,8 +17,82 @@ from omnigraph.values.types import PropertyType, Scalar
 if TYPE_CHECKING:
     from omnigraph.language.query.expressions import ExpressionChecker
 
-Kind = OneOf["text", "number", "whole", "time", "list", "texts", "digits", "period", "calendar", "clock"]
-"""What an argument must be. `digits`, and the units `period` (of date_trunc), `calendar` (of date_add) and `clock` (of
+
+# Aggregates of `.gq`: the operands and the result type of each.
+
+
+def check_aggregate(checker: ExpressionChecker, aggregate: syntax.AggregateCall) -> plan.Aggregate:
+    """An aggregate with its operand checked (rules T8, T24, T34, T37)."""
+    function = aggregate.function
+    if checker.place not in ("return", "having", "order"):
+        hint = "use a `count { … }` block" if checker.place == "match" else None
+        raise checker.checking.refuse("T37", f"{function} is not allowed in `{checker.place}`", aggregate.at, hint)
+    operand = _aggregated(checker, aggregate)
+    if function == "count":
+        return plan.Aggregate("count", operand, aggregate.distinct, PropertyType(Scalar.I64))
+    type_ = type_of(operand)
+    is_value = is_plain(type_) or (type_.scalar is Scalar.RECORD and not type_.is_list)
+    if function in ("collect", "first", "last") and not isinstance(operand, plan.EntityRef) and is_value:
+        argument = None if aggregate.argument is None else _ordering(checker, aggregate, aggregate.argument)
+        collected = PropertyType(type_.scalar, is_list=True, fields=type_.fields)
+        result_type = collected if function == "collect" else replace(type_, nullable=True)
+        return plan.Aggregate(function, operand, aggregate.distinct, result_type, argument)
+    allowed = type_.scalar.is_numeric
+    if function in ("min", "max"):
+        allowed = allowed or type_.scalar in (Scalar.STRING, Scalar.BOOL, Scalar.DATE, Scalar.DATETIME)
+    if isinstance(operand, plan.EntityRef) or type_.is_list or not allowed:
+        what = "an entity" if isinstance(operand, plan.EntityRef) else str(type_)
+        hint = f"name a property: {function}(${operand.variable}.…)" if isinstance(operand, plan.EntityRef) else None
+        raise checker.checking.refuse("T8", f"{function} is not defined for {what}", aggregate.operand.at, hint)
+    fraction = None if aggregate.argument is None else _fraction(checker, aggregate.argument)
+    return plan.Aggregate(function, operand, aggregate.distinct, _aggregate_type(function, type_), fraction)
+
+
+def _fraction(checker: ExpressionChecker, written: syntax.Expr) -> plan.Constant:
+    fraction = checker.check(written)
+    value = fraction.value if isinstance(fraction, plan.Constant) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        hint = "the middle is percentile(…, 0.5), which is median(…)"
+        raise checker.checking.refuse(
+            "T8", "the second argument of percentile is a number from 0 to 1", written.at, hint
+        )
+    return plan.Constant(float(value), PropertyType(Scalar.F64))
+
+
+def _ordering(checker: ExpressionChecker, aggregate: syntax.AggregateCall, written: syntax.Expr) -> plan.Expression:
+    order = checker.check(written)
+    if isinstance(order, plan.EntityRef) or not is_plain(order.type):
+        raise checker.checking.refuse("T8", f"{aggregate.function} needs a second argument to order by", written.at)
+    return order
+
+
+def _aggregated(checker: ExpressionChecker, aggregate: syntax.AggregateCall) -> plan.Expression:
+    if isinstance(aggregate.operand, syntax.Variable) and checker.scope.edge(aggregate.operand.name) is not None:
+        return plan.EntityRef(aggregate.operand.name, checker.scope.is_optional(aggregate.operand.name))
+    inside = [aggregate.operand] if aggregate.argument is None else [aggregate.operand, aggregate.argument]
+    for node, _ in (visited for part in inside for visited in syntax.walk(part)):
+        if isinstance(node, syntax.AggregateCall):
+            raise checker.checking.refuse("T37", "an aggregate is not allowed inside another", node.at)
+        if isinstance(node, syntax.Call):
+            raise checker.checking.refuse("T34", f"{node.function} cannot be aggregated", node.at)
+    operand = checker.check(aggregate.operand)
+    if type_of(operand).scalar is Scalar.BLOB:
+        raise checker.checking.refuse("T24", "a Blob cannot be aggregated", aggregate.operand.at)
+    return operand
+
+
+def _aggregate_type(function: plan.AggregateFunction, operand: PropertyType) -> PropertyType:
+    if function in ("min", "max"):
+        return replace(operand, nullable=True)
+    if function == "sum" and operand.scalar.is_integer:
+        return PropertyType(Scalar.U64 if operand.scalar is Scalar.U64 else Scalar.I64, nullable=True)
+    return PropertyType(Scalar.F64, nullable=True)
+
+
+Kind = OneOf[
+    "text", "number", "whole", "time", "list", "texts", "not text", "written", "digits", "period", "calendar", "clock"
+]
+"""What an argument must be. `not text` is a number, a truth value or a time, `written` a text or a number. `digits`, and the units `period` (of date_trunc), `calendar` (of date_add) and `clock` (of
 duration) are literals."""
 Gives = OneOf["text", "texts", "whole", "fraction", "number", "time"]
 """What a call returns; `number` and `time` have the type of the first such argument."""
@@ -39,6 +114,8 @@ _KIND_WORDS = {
     "time": "a Date or a DateTime",
     "list": "a list",
     "texts": "a list of texts",
+    "not text": "a number, a Bool, a Date or a DateTime",
+    "written": "a text or a number",
 }
 
 
@@ -89,6 +166,29 @@ FUNCTIONS: dict[str, Function] = {
         Function(
             "join", ("texts", "text"), "text", "join(list, separator)", "the texts of a list, one after the other"
         ),
+        Function(
+            "text",
+            ("not text",),
+            "text",
+            "text(value)",
+            "a number, `true` or `false`, a date or an instant as text, as in results",
+        ),
+        Function(
+            "integer",
+            ("written",),
+            "whole",
+            "integer(value)",
+            "the whole number that a text spells, or null; of a number, what is left without its fraction",
+            can_be_null=True,
+        ),
+        Function(
+            "float",
+            ("written",),
+            "fraction",
+            "float(value)",
+            "the number that a text spells, or null; a number as F64",
+            can_be_null=True,
+        ),
         Function("abs", ("number",), "number", "abs(number)", "without its sign"),
         Function(
             "round",
@@ -123,6 +223,8 @@ FUNCTIONS: dict[str, Function] = {
         Function("month", ("time",), "whole", "month(time)", "the month, 1 to 12"),
         Function("day", ("time",), "whole", "day(time)", "the day of the month, 1 to 31"),
         Function("week", ("time",), "whole", "week(time)", "the ISO week, 1 to 53: weeks start on Monday"),
+        Function("weekday", ("time",), "whole", "weekday(time)", "the day of the week, 1 (Monday) to 7, in UTC"),
+        Function("hour", ("time",), "whole", "hour(time)", "the hour of the day, 0 to 23, in UTC; 0 for a date"),
         Function(
             "date_trunc",
             ("period", "time"),
@@ -149,6 +251,15 @@ FUNCTIONS: dict[str, Function] = {
 }
 COALESCE = Function("coalesce", (), "text", "coalesce(a, b, …)", "the first of the values that is not null")
 OTHER_NAMES = {
+    "tostring": "write text(value)",
+    "str": "write text(value)",
+    "tointeger": "write integer(value)",
+    "toint": "write integer(value)",
+    "int": "write integer(value)",
+    "tofloat": "write float(value)",
+    "todouble": "write float(value)",
+    "double": "write float(value)",
+    "cast": "write text(value), integer(value) or float(value)",
     "tolower": "write lower(text)",
     "lcase": "write lower(text)",
     "toupper": "write upper(text)",
@@ -291,7 +402,9 @@ def _listed(checker: ExpressionChecker, written: syntax.Expr) -> plan.Expression
 
 
 def _null(kind: Kind) -> plan.Constant:
-    scalar = {"number": Scalar.I64, "whole": Scalar.I64, "time": Scalar.DATETIME}.get(kind, Scalar.STRING)
+    scalar = {"number": Scalar.I64, "whole": Scalar.I64, "not text": Scalar.I64, "time": Scalar.DATETIME}.get(
+        kind, Scalar.STRING
+    )
     return plan.Constant(None, PropertyType(scalar, nullable=True, is_list=kind in ("list", "texts")))
 
 
@@ -307,6 +420,10 @@ def _is_a(kind: Kind, type_: PropertyType) -> bool:
             return type_.scalar.is_numeric
         case "whole":
             return type_.scalar.is_integer
+        case "not text":
+            return type_.scalar.is_numeric or type_.scalar in (Scalar.BOOL, Scalar.DATE, Scalar.DATETIME)
+        case "written":
+            return type_.scalar.is_numeric or type_.scalar is Scalar.STRING
         case _:
             return type_.scalar in (Scalar.DATE, Scalar.DATETIME)
 
@@ -362,7 +479,7 @@ def _fitted(constant: plan.Constant, type_: PropertyType) -> plan.Constant:
 
 def common_value_type(types: Sequence[PropertyType]) -> PropertyType | None:
     """The type that values of several types share: the same type, or the widest type of number; None if there is none."""
-    shapes = {(type_.scalar, type_.is_list, type_.dimension) for type_ in types}
+    shapes = {(type_.scalar, type_.is_list, type_.dimension, type_.fields) for type_ in types}
     if len(shapes) == 1:
         return replace(types[0], nullable=False, enum=())
     if any(type_.is_list for type_ in types) or not all(type_.scalar.is_numeric for type_ in types):

@@ -2,16 +2,174 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from omnigraph.errors import QueryError
 from omnigraph.language.catalog import Catalog, NodeType
 from omnigraph.language.query import plan, syntax
-from omnigraph.language.query.compiler import check_query
-from omnigraph.language.query.impossible import impossible
+from omnigraph.language.query.mutations import check_query
 from omnigraph.language.query.parser import parse_queries, refusal
+
+# Conditions that no row can satisfy, found in a plan alone: contradictory bounds, values, and tests for null.
+
+_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass
+class _Wanted:
+    """What the conditions say about one column. A bound is a value and whether it is excluded."""
+
+    low: tuple[Any, bool] | None = None
+    high: tuple[Any, bool] | None = None
+    among: set[Any] | None = None
+    excluded: set[Any] = field(default_factory=set)
+    is_null: bool = False
+    is_present: bool = False
+
+    @property
+    def is_possible(self) -> bool:
+        if self.is_null and (self.is_present or self.low or self.high or self.among is not None):
+            return False
+        if self.among is not None:
+            return any(self._holds(value) for value in self.among)
+        if self.low is None or self.high is None:
+            return True
+        (low, without_low), (high, without_high) = self.low, self.high
+        return bool(low < high or (low == high and not without_low and not without_high))
+
+    def _holds(self, value: Any) -> bool:
+        if value in self.excluded:
+            return False
+        if self.low is not None and not (value > self.low[0] or (value == self.low[0] and not self.low[1])):
+            return False
+        return self.high is None or value < self.high[0] or (value == self.high[0] and not self.high[1])
+
+    def compare(self, op: str, value: Any) -> None:
+        self.is_present = True
+        match op:
+            case "=":
+                self.among = {value} if self.among is None else self.among & {value}
+            case "!=":
+                self.excluded.add(value)
+            case ">" | ">=":
+                bound = (value, op == ">")
+                self.low = bound if self.low is None else max(self.low, bound)
+            case "<" | "<=":
+                bound = (value, op == "<")
+                if self.high is None or value < self.high[0] or (value == self.high[0] and op == "<"):
+                    self.high = bound
+
+
+def impossible(conditions: Iterable[plan.Expression]) -> Iterator[str]:
+    """The columns for which the conditions of a pattern can never hold, alone or together."""
+    columns: dict[tuple[str, str], _Wanted] = {}
+    for condition in conditions:
+        match condition:
+            case plan.Constant(False, _):
+                yield "`false`"
+            case plan.Unary("is_null", plan.PropertyRef() as ref, _):
+                wanted = columns.setdefault((ref.variable, ref.column), _Wanted())
+                wanted.is_null = True
+                wanted.is_present = wanted.is_present or not ref.type.nullable
+            case plan.Unary("is_not_null", plan.PropertyRef() as ref, _):
+                columns.setdefault((ref.variable, ref.column), _Wanted()).is_present = True
+            case plan.Binary("in", plan.PropertyRef() as ref, plan.Constant(tuple() as values, _), _):
+                wanted = columns.setdefault((ref.variable, ref.column), _Wanted())
+                wanted.is_present = True
+                known = {value for value in values if value is not None}
+                wanted.among = known if wanted.among is None else wanted.among & known
+            case plan.Binary(op, plan.PropertyRef() as ref, plan.Constant(value, _), _) if _is_bound(op, ref, value):
+                columns.setdefault((ref.variable, ref.column), _Wanted()).compare(op, value)
+            case plan.Binary(op, plan.Constant(value, _), plan.PropertyRef() as ref, _) if _is_bound(op, ref, value):
+                columns.setdefault((ref.variable, ref.column), _Wanted()).compare(_MIRRORED[op], value)
+            case plan.Binary("!=" | "<" | ">", left, right, _) if left == right and not isinstance(left, plan.Constant):
+                yield f"'{condition.op}' of a value and itself"
+            case plan.Binary(op, plan.Constant(left, _), plan.Constant(right, _), _) if op in _MIRRORED:
+                if None not in (left, right) and not _compared(op, left, right):
+                    yield f"'{op}' of these two literals"
+    for (variable, name), wanted in columns.items():
+        if not wanted.is_possible:
+            yield f"what is asked of ${variable}.{name}"
+
+
+def _is_bound(op: str, ref: plan.PropertyRef, value: object) -> bool:
+    return op in _MIRRORED and value is not None and not isinstance(value, tuple) and not ref.type.is_list
+
+
+def _compared(op: str, left: Any, right: Any) -> bool:
+    order = (left > right) - (left < right)
+    held: dict[str, bool] = {
+        "=": order == 0,
+        "!=": order != 0,
+        "<": order < 0,
+        "<=": order <= 0,
+        ">": order > 0,
+        ">=": order >= 0,
+    }
+    return held[op]
+
+
+# Every rule a query can break, by its stable code: the one table behind messages, docs and tests.
+
+RULES: dict[str, str] = {
+    "Q000": "the text does not follow the grammar",
+    "Q001": "a file with several queries needs the name of one",
+    "Q002": "no query of that name in the file",
+    "T1": "unknown node type in a binding",
+    "T2": "a property that the type of a binding does not have",
+    "T3": "a value that does not fit its property: wrong type, not in the enum, out of range, null for a required one",
+    "T4": "unknown edge",
+    "T5": "the ends of a traversal do not fit the edge",
+    "T6": "an unbound variable, an unknown name, or a property the entity does not have, in an expression",
+    "T7": "operands that cannot be compared, or a condition that is not true or false",
+    "T8": "an aggregate over a type that it does not support",
+    "T9": "a block that mentions no outer variable; or a column next to an aggregate that depends on no property and no variable",
+    "T10": "mutation: unknown type, or nothing assigned",
+    "T11": "mutation: unknown property, or a Blob in a condition",
+    "T12": "insert: a required property, `from` or `to` is missing",
+    "T13": "the same property assigned twice",
+    "T14": "mutation: a variable that is not a declared parameter",
+    "T15": "hop bounds that cannot be followed; or arguments of `nearest` that do not fit",
+    "T16": "`update` of an edge type",
+    "T17": "ordering by `nearest` without `limit`",
+    "T18": "ordering by an alias together with `nearest`",
+    "T19": "arguments of `search`, `all_words`, `phrase` or `fuzzy` that do not fit",
+    "T20": "arguments of `match_text` or `bm25` that do not fit",
+    "T21": "`rrf` without `limit` or with arguments that do not fit",
+    "T22": "an undirected traversal of an edge between different types",
+    "T23": "an edge variable where only a node or a property is allowed, or of several hops without a condition on each",
+    "T24": "a Blob read as a value",
+    "T25": "two result columns of the same name",
+    "T26": "unknown type of a parameter",
+    "T27": "two queries of the same name in one file",
+    "T28": "the same parameter declared twice",
+    "T29": "a parameter used as the variable of a pattern",
+    "T30": "an interface that no node type implements",
+    "T31": "a variable bound to types that have nothing in common",
+    "T32": "a block that narrows the type of an outer variable",
+    "T33": "arithmetic on something that is not a number",
+    "T34": "a ranking where none is allowed: only the first key of `order`, and columns of a query without aggregates",
+    "T35": "a ranking ordered worst first",
+    "T36": "an order key that may differ within a group, or that is not a column of a query with `distinct`",
+    "T37": "an aggregate where none is allowed",
+    "T38": "`limit` or `offset` that is not a whole number of at least zero",
+    "T39": "`update` of a member of the key",
+    "T40": "the id of an entity with a key, which follows from the key, assigned by hand",
+    "T41": "a block outside `match`, `return` and `order`, or a text search outside `match`",
+    "T42": "an order key that has no order",
+    "T43": "an unknown function, or arguments that it does not take",
+    "T44": "values of `coalesce` or `case` that have no common type",
+    "T45": "a duration that is not added to a date or an instant",
+    "T46": "`having` without an aggregate",
+    "T47": "`optional` or `unnest` where it is not allowed, or a search of a variable that it introduces",
+    "T48": "parts of a union whose columns differ, or an order that is not by its columns",
+    "T49": "`upsert` of a type without a key, and without an id",
+    "T50": "a stage that carries on what has no name, or an entity of several types or under another name; or no `match` and no stage",
+    "T51": "a record whose values are not single values, or have the same name",
+}
+
 
 Severity = Literal["error", "warning", "info"]
 

@@ -8,16 +8,20 @@ from itertools import chain
 from typing import Literal, cast
 
 from omnigraph.errors import QueryError
-from omnigraph.language.parsing.cursor import MAX_DEPTH, Mistake, NestingError
-from omnigraph.language.parsing.tokens import CHARACTER, END, NAME, STRING, TYPE_NAME, Token
-from omnigraph.language.position import Position
-from omnigraph.language.query import syntax
-from omnigraph.language.query.expression_parser import (
-    INTEGER,
-    VARIABLE,
-    PatternParser,
-    RefusedQueryError,
+from omnigraph.language.parsing.cursor import (
+    CHARACTER,
+    END,
+    MAX_DEPTH,
+    NAME,
+    STRING,
+    TYPE_NAME,
+    Mistake,
+    NestingError,
+    Position,
+    Token,
 )
+from omnigraph.language.query import syntax
+from omnigraph.language.query.expression_parser import INTEGER, VARIABLE, PatternParser, RefusedQueryError
 from omnigraph.language.query.habits import habit
 
 MAX_TERMS = 2_000
@@ -74,13 +78,23 @@ def _unexpected(mistake: Mistake, parser: QueryParser, text: str, file: str | No
     hint = habit(text, token.offset, token.text)
     if hint is None and token.kind == TYPE_NAME and (variable := _VARIABLE_BEFORE.search(text, 0, token.offset)):
         hint = f"write {variable[1]}: {token.text}"
-    hint = hint or f"expected {mistake.expectation}"
+    hint = hint or _slip(mistake) or f"expected {mistake.expectation}"
     if token.kind == END:
         end = parser.at(token._replace(offset=len(text.rstrip())))
         return refusal("Q000", "the text ends too early", end, text, file, hint)
     is_character = token.kind == CHARACTER
     message = f"unexpected character {token.text!r}" if is_character else f"unexpected '{_shorten(token.text)}'"
     return refusal("Q000", message, at, text, file, hint)
+
+
+def _slip(mistake: Mistake) -> str | None:
+    """What to write instead of a comma between clauses or statements, and of a type name with a small first letter."""
+    token, expected = mistake.token, mistake.expected
+    if token.text == "," and not expected.isdisjoint(("a clause", *_STATEMENTS)):
+        return "leave the comma out: clauses and statements follow each other without a sign"
+    if token.kind == NAME and TYPE_NAME in expected:
+        return f"a type name starts with a capital letter: {token.text[:1].upper()}{token.text[1:]}"
+    return None
 
 
 def _shorten(text: str) -> str:
@@ -156,8 +170,8 @@ class ReadParser(PatternParser):
         return syntax.ReadBody(clauses, tuple(items), distinct, having, (), None, None), word
 
     def item(self) -> syntax.ReturnItem:
-        """item: expression ('as' NAME)? ','?"""
-        expression = self.expression()
+        """item: entry ('as' NAME)? ','?"""
+        expression = self.entry()
         alias = self._cursor.expect(NAME).text if self._cursor.accept("as") else None
         self._cursor.accept(",")
         return syntax.ReturnItem(expression, alias, expression.at)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from omnigraph.language.catalog import EdgeType
-from omnigraph.language.position import Position
+from omnigraph.language.parsing.cursor import Position
 from omnigraph.language.query import plan, syntax
 from omnigraph.language.query.expressions import ExpressionChecker, suggestion
 from omnigraph.language.query.scope import NodeVariable, Scope
@@ -114,7 +114,8 @@ class _PatternChecker:
         if taken or name == "_":
             message = f"${name} is already in use; an item needs a name of its own"
             raise self._checking.refuse("T29", message, clause.variable_at)
-        self._scope.unnested[name] = PropertyType(items.type.scalar, nullable=isinstance(items, plan.Constant))
+        is_written = isinstance(items, plan.Constant | plan.ListOf)
+        self._scope.unnested[name] = PropertyType(items.type.scalar, is_written, fields=items.type.fields)
         return plan.Unnest(name, items)
 
     def _optional(self, clause: syntax.OptionalClause) -> plan.Pattern:
@@ -289,6 +290,9 @@ class _PatternChecker:
             at = traversal.edge_at if hops is None else hops.at
             hint = f"write along {traversal.edge}{{1,6}}"
             raise self._checking.refuse("T15", f"a path needs a maximum of at most {MAX_PATH_HOPS} hops", at, hint)
+        if clause.is_every and clause.weight is not None:
+            hint = f"write shortest path … by {clause.weight}"
+            raise self._checking.refuse("T15", "`shortest paths` counts hops", clause.weight_at, hint)
         if clause.weight is not None and hops.minimum > 1:
             raise self._checking.refuse(
                 "T15", "a path of smallest cost starts at one hop, or at none", hops.at, f"write {{1,{hops.maximum}}}"
@@ -305,7 +309,7 @@ class _PatternChecker:
                 message = f"{expansion.edge} has no number '{clause.weight}'"
                 raise self._checking.refuse("T15", message, clause.weight_at, suggestion(clause.weight, numbers))
         self._scope.paths.add(name)
-        return replace(expansion, path=plan.Path(name, clause.weight))
+        return replace(expansion, path=plan.Path(name, clause.weight, clause.is_every))
 
     def _hops(self, clause: syntax.TraversalClause, edge: EdgeType) -> tuple[int, int]:
         hops = clause.hops

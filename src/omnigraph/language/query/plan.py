@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Literal as OneOf
 
-from omnigraph.frozen import Frozen
+from omnigraph._internal.frozen import Frozen
 from omnigraph.language.catalog import Language, Metric
 from omnigraph.values.literals import Constant as Constant
 from omnigraph.values.types import PropertyType, Scalar
@@ -78,9 +78,24 @@ class Binary(Frozen):
 
 
 class ListOf(Frozen):
-    """A list of expressions, as the right side of `in`."""
+    """A list of expressions."""
 
     items: tuple[Expression, ...]
+    type: PropertyType
+
+
+class RecordOf(Frozen):
+    """Values under the names of the type's fields, in their order."""
+
+    items: tuple[Expression, ...]
+    type: PropertyType
+
+
+class FieldOf(Frozen):
+    """The value of a record under a name."""
+
+    record: Expression
+    name: str
     type: PropertyType
 
 
@@ -164,7 +179,8 @@ class Rrf(Frozen):
 
 class Aggregate(Frozen):
     """A value of a group of rows; rows in which the operand is null are ignored, and with `distinct` (of `count`, `sum`, `avg` and
-    `collect`) each value is taken once. `collect` gives the values in ascending order.
+    `collect`) each value is taken once. `collect` gives the values in ascending order; records are
+    compared value by value, nulls first.
     `median` and `percentile` interpolate linearly between the two nearest values. `first` and `last` give the value at the
     smallest and at the largest `argument`; rows in which that is null are ignored, and among equal ones the smallest, or largest,
     value is taken. For `percentile` the argument is a number from 0 to 1.
@@ -201,6 +217,8 @@ Expression = (
     | Unary
     | Binary
     | ListOf
+    | RecordOf
+    | FieldOf
     | FunctionCall
     | Choice
     | ItemRef
@@ -224,8 +242,10 @@ def children(expression: Expression) -> tuple[Expression, ...]:
             return (expression.operand,) if expression.argument is None else (expression.operand, expression.argument)
         case Binary(_, left, right, _):
             return (left, right)
-        case ListOf(items, _) | FunctionCall(_, items, _):
+        case ListOf(items, _) | RecordOf(items, _) | FunctionCall(_, items, _):
             return items
+        case FieldOf():
+            return (expression.record,)
         case Choice(branches, otherwise, _):
             inside = tuple(part for branch in branches for part in branch)
             return inside if otherwise is None else (*inside, otherwise)
@@ -276,10 +296,13 @@ class Path(Frozen):
     """One path for each pair of ends: of fewest hops or, with a `weight`, of the smallest sum of that property of its edges,
     then of fewest hops; among several, the one whose ids are the smallest, compared from the start. An edge without a weight, or
     with a negative one, is not followed. Its columns are `nodes` and `edges` (ids), `length` and `cost`.
+
+    `is_every`: all paths of fewest hops, each of which is its edges.
     """
 
     variable: str
     weight: str | None
+    is_every: bool = False
 
 
 class Walk(Frozen):

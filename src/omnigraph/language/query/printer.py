@@ -21,7 +21,7 @@ def quoted(text: str) -> str:
 
 def column_name(expression: syntax.Expr) -> str:
     """The name of an unaliased result column: the expression's own text without `$`; `literal` for a literal."""
-    if isinstance(expression, syntax.Literal | syntax.ListLiteral):
+    if isinstance(expression, syntax.Literal | syntax.ListLiteral | syntax.RecordLiteral):
         return "literal"
     if isinstance(expression, syntax.Call):
         return expression.function
@@ -137,7 +137,10 @@ class _ExpressionText:
         name = "" if clause.variable is None else f" {self._sigil}{clause.variable}"
         ends = f"from {self._sigil}{clause.traversal.source} to {self._sigil}{clause.traversal.target}"
         weight = "" if clause.weight is None else f" by {clause.weight}"
-        return f"shortest path{name} {ends} along {self._edge(clause.traversal)}{weight}{self._each(clause.traversal)}"
+        number = "paths" if clause.is_every else "path"
+        return (
+            f"shortest {number}{name} {ends} along {self._edge(clause.traversal)}{weight}{self._each(clause.traversal)}"
+        )
 
     def _traversal(self, clause: syntax.TraversalClause) -> str:
         return f"{self._sigil}{clause.source} {self._edge(clause)} {self._sigil}{clause.target}{self._each(clause)}"
@@ -179,6 +182,9 @@ class _ExpressionText:
                 return self._literal(expression), _PRIMARY
             case syntax.ListLiteral():
                 return f"[{', '.join(self.text(item) for item in expression.items)}]", _PRIMARY
+            case syntax.RecordLiteral():
+                fields = (f"{value.name}: {self.text(value.value)}" for value in expression.fields)
+                return f"{{{', '.join(fields)}}}", _PRIMARY
             case syntax.Variable():
                 return f"{self._sigil}{expression.name}", _PRIMARY
             case syntax.PropertyAccess():

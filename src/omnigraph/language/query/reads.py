@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from omnigraph.language.position import Position
+from omnigraph.language.parsing.cursor import Position
 from omnigraph.language.query import plan, syntax
 from omnigraph.language.query.expressions import ExpressionChecker
 from omnigraph.language.query.functions import common_value_type
@@ -27,6 +27,7 @@ _KINDS: dict[Scalar, plan.ColumnKind] = {
     Scalar.DATE: "date",
     Scalar.DATETIME: "datetime",
     Scalar.VECTOR: "vector",
+    Scalar.RECORD: "object",
 }
 
 
@@ -150,7 +151,9 @@ class _ReadChecker:
         having = self._having(projections, grouped)
         order = self._order(projections, grouped)
         self._check_rankings(projections, order)
-        entities = ({*scope.nodes} | {*scope.edges} | {*scope.unnested}) - scope.anonymous
+        expansions = [hop for inside in (pattern, *pattern.optionals) for hop in inside.expansions]
+        paths = {hop.path.variable for hop in expansions if hop.path is not None and hop.path.is_every}
+        entities = ({*scope.nodes} | {*scope.edges} | {*scope.unnested} | paths) - scope.anonymous
         rows = () if scope.start_rows is None else (plan.ROWS,)
         return plan.ReadPlan(
             name=query.name,
@@ -300,7 +303,7 @@ class _ReadChecker:
         type_ = type_of(expression)
         if type_.scalar is Scalar.BLOB:
             raise self._checking.refuse("T24", "rows cannot be ordered by a Blob", item.at)
-        if type_.is_list or type_.scalar is Scalar.VECTOR:
+        if type_.is_list or type_.scalar in (Scalar.VECTOR, Scalar.RECORD):
             raise self._checking.refuse("T42", f"{type_} has no order", item.at)
         if not _is_ranking(expression):
             return

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from omnigraph.errors import QueryError
 from omnigraph.language.catalog import Catalog, EdgeType, Property
-from omnigraph.language.position import Position
+from omnigraph.language.parsing.cursor import Position
 from omnigraph.language.query import plan
 from omnigraph.language.query.parser import refusal
 from omnigraph.values.types import PropertyType, Scalar
@@ -136,5 +136,5 @@ def type_of(expression: plan.Expression) -> PropertyType:
 
 
 def is_plain(type_: PropertyType) -> bool:
-    """Whether it is a single value that can be compared: not a list, a vector or a Blob."""
-    return not type_.is_list and type_.scalar not in (Scalar.VECTOR, Scalar.BLOB)
+    """Whether it is a single value that can be compared: not a list, a vector, a Blob or a record."""
+    return not type_.is_list and type_.scalar not in (Scalar.VECTOR, Scalar.BLOB, Scalar.RECORD)

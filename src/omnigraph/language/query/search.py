@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from omnigraph.language.catalog import Language, Metric, Property
-from omnigraph.language.position import Position
+from omnigraph.language.parsing.cursor import Position
 from omnigraph.language.query import plan, syntax
 from omnigraph.values.json_values import Unfit
 from omnigraph.values.literals import fitted

@@ -9,8 +9,25 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Literal as OneOf
 
-from omnigraph.frozen import Frozen
-from omnigraph.language.position import Position
+from omnigraph._internal.frozen import Frozen
+from omnigraph.language.parsing.cursor import Position
+
+# The keywords of queries. All but the reserved ones are soft: where they mean nothing, they are names.
+
+RESERVED = ("and", "or", "not", "is", "in", "null", "true", "false")
+"""They name no edge and are no bare name where an operator or a value may stand."""
+
+KEYWORDS = (
+    *("query", "match", "with", "return", "distinct", "as", "order", "asc", "desc", "limit", "offset"),
+    *("insert", "create", "upsert", "update", "set", "where", "delete"),
+    *RESERVED,
+    *("contains", "starts_with", "ends_with"),
+    *("shortest", "path", "paths", "from", "to", "along", "via", "after", "union", "optional", "unnest", "having"),
+    *("collect", "median", "percentile", "first", "last", "by", "count", "sum", "avg", "min", "max"),
+    *("case", "when", "then", "else", "end", "any", "all", "exists", "now", "date", "datetime"),
+    *("search", "all_words", "phrase", "fuzzy", "match_text", "nearest", "bm25", "rrf"),
+)
+
 
 # ---------------------------------------------------------------- expressions
 
@@ -30,6 +47,13 @@ class Literal(Frozen):
 
 class ListLiteral(Frozen):
     items: tuple[Expr, ...]
+    at: Position = field(compare=False, repr=False)
+
+
+class RecordLiteral(Frozen):
+    """`{ name: value, … }`."""
+
+    fields: tuple[Assignment, ...]
     at: Position = field(compare=False, repr=False)
 
 
@@ -166,6 +190,7 @@ class Block(Frozen):
 Expr = (
     Literal
     | ListLiteral
+    | RecordLiteral
     | Variable
     | PropertyAccess
     | Word
@@ -189,7 +214,7 @@ Expr = (
 
 
 class Assignment(Frozen):
-    """`name: value`, in a binding, an insert or an update."""
+    """`name: value`, in a record, a binding, an insert or an update."""
 
     name: str
     value: Expr
@@ -257,11 +282,12 @@ class UnnestClause(Frozen):
 
 
 class PathClause(Frozen):
-    """`shortest path $path from $a to $b along edge{1,6} by weight`."""
+    """`shortest path $path from $a to $b along edge{1,6} by weight`, and `shortest paths`: every one."""
 
     variable: str | None
     traversal: TraversalClause
     weight: str | None
+    is_every: bool
     at: Position = field(compare=False, repr=False)
     variable_at: Position = field(compare=False, repr=False)
     weight_at: Position = field(compare=False, repr=False)
@@ -382,6 +408,7 @@ Node = (
 
 _PARTS: dict[type, tuple[str, ...]] = {
     ListLiteral: ("items",),
+    RecordLiteral: ("fields",),
     Minus: ("operand",),
     Not: ("operand",),
     Logical: ("operands",),

@@ -9,9 +9,15 @@ from typing import Any, TypeVar
 from omnigraph.language.catalog import Annotation, Catalog, EdgeType, InterfaceType, NodeType, Property
 from omnigraph.language.catalog_json import catalog_hash
 from omnigraph.language.schema.constraints import compile_constraints, did_you_mean
-from omnigraph.language.schema.drafts import PropertyDraft, TypeDraft
 from omnigraph.language.schema.parser import parse_schema
-from omnigraph.language.schema.properties import compile_property, plain_annotation, rename_argument, text_argument
+from omnigraph.language.schema.properties import (
+    PropertyDraft,
+    TypeDraft,
+    compile_property,
+    plain_annotation,
+    rename_argument,
+    text_argument,
+)
 from omnigraph.language.schema.rules import SchemaText
 from omnigraph.language.schema.stable_ids import give_ids, ids_of, retired_ids
 from omnigraph.language.schema.stored_columns import keep_columns

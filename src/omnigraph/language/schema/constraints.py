@@ -6,10 +6,9 @@ import difflib
 from collections.abc import Mapping, Sequence
 
 from omnigraph.language.catalog import Constraint, ConstraintKind, Property
-from omnigraph.language.position import Position
+from omnigraph.language.parsing.cursor import Position
 from omnigraph.language.regex import pattern_fault, python_pattern
-from omnigraph.language.schema.drafts import PropertyDraft, TypeDraft
-from omnigraph.language.schema.properties import check_member
+from omnigraph.language.schema.properties import PropertyDraft, TypeDraft, check_member
 from omnigraph.language.schema.rules import SchemaText
 from omnigraph.language.schema.syntax import (
     AnnotationSyntax,

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from omnigraph.language.position import Position
+from omnigraph.language.parsing.cursor import Position
 from omnigraph.language.schema.parser import parse_schema
 from omnigraph.language.schema.syntax import (
     AnnotationSyntax,

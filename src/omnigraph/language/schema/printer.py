@@ -18,7 +18,7 @@ from omnigraph.language.catalog import (
     NodeType,
     Property,
 )
-from omnigraph.language.position import Position
+from omnigraph.language.parsing.cursor import Position
 from omnigraph.language.schema.parser import parse_schema
 from omnigraph.language.schema.syntax import (
     AnnotationSyntax,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from omnigraph.language.catalog import (
     Annotation,
@@ -14,7 +14,7 @@ from omnigraph.language.catalog import (
     Metric,
     Property,
 )
-from omnigraph.language.schema.drafts import PropertyDraft
+from omnigraph.language.parsing.cursor import Position
 from omnigraph.language.schema.rules import SchemaText
 from omnigraph.language.schema.syntax import (
     AnnotationSyntax,
@@ -26,6 +26,40 @@ from omnigraph.language.schema.syntax import (
 )
 from omnigraph.values.json_values import Unfit, typed_value
 from omnigraph.values.types import INTEGER_RANGES, PropertyType, Scalar
+
+# Types while they are compiled: checked, but without stable ids yet.
+
+
+@dataclass(frozen=True)
+class PropertyDraft:
+    """`property.id` is 0 until ids are given. `constraints` are those of its own annotations."""
+
+    property: Property
+    place: Position
+    constraints: tuple[Constraint, ...] = ()
+    rename_from: NameSyntax | None = None
+
+
+@dataclass
+class TypeDraft:
+    kind: DeclarationKind
+    name: str
+    place: Position
+    properties: dict[str, PropertyDraft] = field(default_factory=dict)
+    constraints: tuple[Constraint, ...] = ()
+    description: str | None = None
+    instruction: str | None = None
+    annotations: tuple[Annotation, ...] = ()
+    rename_from: NameSyntax | None = None
+    implements: tuple[str, ...] = ()
+    source: str = ""
+    target: str = ""
+    min_out: int = 0
+    max_out: int | None = None
+    id: int = 0
+    property_ids: dict[str, int] = field(default_factory=dict)
+    table_id: str = ""
+
 
 MAX_DIMENSION = 2**31 - 1
 METRICS: tuple[Metric, ...] = ("cosine", "l2", "dot")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from omnigraph.errors import SchemaError
-from omnigraph.language.position import Position
+from omnigraph.language.parsing.cursor import Position
 
 
 @dataclass(frozen=True)

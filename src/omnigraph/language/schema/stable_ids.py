@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from omnigraph.language.catalog import Catalog, EdgeType, InterfaceType, NodeType, Property
 from omnigraph.language.catalog_json import property_type_json
-from omnigraph.language.schema.drafts import PropertyDraft, TypeDraft
+from omnigraph.language.schema.properties import PropertyDraft, TypeDraft
 from omnigraph.language.schema.rules import SchemaText
 from omnigraph.language.schema.syntax import DeclarationKind
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from omnigraph.language.catalog import ConstraintKind, LiteralValue
-from omnigraph.language.position import NOWHERE, Position
+from omnigraph.language.parsing.cursor import NOWHERE, Position
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from operator import mul
 from typing import TYPE_CHECKING
 
 from omnigraph.tables.ascending import is_member, stable_order
@@ -34,12 +37,59 @@ class Bindings:
     def adding(self, **columns: np.ndarray) -> Bindings:
         return Bindings(self.rows, {**self.columns, **columns})
 
+    @cached_property
+    def weights(self) -> np.ndarray | None:
+        """How many matches each row stands for; None if one. Raises NotCovered if that is too large a number."""
+        weights = [numbers for name, numbers in self.columns.items() if name.startswith(WEIGHT)]
+        if len(weights) > 1 and math.prod(float(numbers.max(initial=1)) for numbers in weights) >= MAX_EXACT:
+            raise NotCovered
+        return reduce(mul, weights) if weights else None
+
+    def collapsed(self) -> Bindings:
+        """One row that stands for all matches."""
+        import numpy as np
+
+        total = self.rows if self.weights is None else float(self.weights.sum(dtype=np.float64))
+        if total >= MAX_EXACT:
+            raise NotCovered
+        return Bindings(1, {WEIGHT: np.array([int(total)])})
+
     def only(self, names: Sequence[str]) -> Bindings:
         return Bindings(self.rows, {name: self.columns[name] for name in names})
 
 
+MAX_EXACT = 2**53
+"""Integers up to this are exact as doubles."""
+WEIGHT = "#"
+"""The prefix of a column that says how many nodes of a variable each row stands for."""
+
+
+class NotCovered(Exception):
+    """The executor does not cover this read, or its rows would not fit."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a result needs of the rows of its outer pattern."""
+
+    leaves: frozenset[str] = frozenset()
+    """Variables that matter only by how many nodes they have for the rest of a match."""
+    variables: frozenset[str] | None = None
+    """Those that matter after the expansions; None for all."""
+    is_count: bool = False
+    """Whether nothing matters but the number of matches of each group."""
+
+
 NO_COLUMNS = Bindings(1, {})
 """One row without variables: the match of an empty pattern."""
+
+
+def concat(pieces: Sequence[Bindings]) -> Bindings:
+    """The rows of several with the same columns."""
+    import numpy as np
+
+    columns = {name: np.concatenate([piece.columns[name] for piece in pieces]) for name in pieces[0].columns}
+    return Bindings(sum(piece.rows for piece in pieces), columns)
 
 
 def cross(left: Bindings, right: Bindings) -> Bindings:

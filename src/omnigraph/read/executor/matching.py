@@ -3,34 +3,42 @@ next, until one table is left. Degrees are exact, so nothing is guessed but the 
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import ResourceExhausted
-from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.functions import Arguments
+from omnigraph.expressions.interpreter import type_of
 from omnigraph.expressions.predicates import Predicate, conjuncts
 from omnigraph.expressions.usage import blocks, variables
-from omnigraph.language.query.plan import Binding, CountOf, Exists, Expansion, Expression, Pattern, Unnest
+from omnigraph.language.query.plan import ROWS, Binding, CountOf, Exists, Expansion, Expression, Given, Pattern, Unnest
 from omnigraph.read.executor.bindings import (
     NO_COLUMNS,
+    WEIGHT,
     Bindings,
     Matches,
+    Needs,
+    NotCovered,
     are_members,
+    concat,
     cross,
     first_of_each,
     keys_of,
 )
 from omnigraph.read.executor.paths import PathSource, path_pairs, paths_from
-from omnigraph.read.executor.sources import ColumnSource, EdgeSource, NodeSource, NotCovered, ValueSource
+from omnigraph.read.executor.sources import ColumnSource, EdgeSource, NodeSource, StageSource, ValueSource
 from omnigraph.read.executor.values import Evaluator
 from omnigraph.read.executor.walks import WAYS, HopWalk
-from omnigraph.read.inputs.adjacency import Compact
+from omnigraph.read.inputs.adjacency import GraphArrays, whole
+from omnigraph.read.result import result_cells
 from omnigraph.read.strategies.strategy import InputChoice, Path, hop_name
+from omnigraph.snapshot import View
 from omnigraph.tables.ascending import distinct
 from omnigraph.values.canonical import canonical_text
 from omnigraph.values.types import PropertyType, Scalar
-from omnigraph.views import View
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,6 +47,12 @@ if TYPE_CHECKING:
 FEW_IDS = 64
 MAX_SCANNED = 65_536
 """A condition on a column of a longer table is not evaluated before its rows are reached from elsewhere."""
+MAX_COUNT = 2**63 - 1
+PIECE_EDGES = 1_000_000
+"""More edges than this are followed piece by piece."""
+NEEDS_ALL = Needs()
+PLANNED_EDGES = 2_048
+"""Before more edges than this are followed at once, what follows is considered too."""
 BYTES_PER_NUMBER = 8
 BYTES_PER_ROW = 64
 """For deciding how many rows fit: a few columns of numbers, and what is made of them on the way."""
@@ -71,11 +85,17 @@ class Move:
 
 
 class PatternMatcher:
-    """The matches of one read. `most`: more rows than this raise NotCovered."""
+    """The matches of one read. `most`: more rows than this raise NotCovered. `needs`: those of its result."""
 
-    def __init__(self, view: View, arguments: Arguments) -> None:
-        self.view, self.arguments = view, arguments
-        self.compact = Compact(view, arguments.deadline)
+    def __init__(
+        self,
+        view: View,
+        arguments: Arguments,
+        start_rows: pa.Table | None = None,
+        needs: Needs = NEEDS_ALL,
+    ) -> None:
+        self.view, self.arguments, self.start_rows, self.needs = view, arguments, start_rows, needs
+        self.compact = GraphArrays(view, arguments.deadline)
         self.sources: dict[str, ColumnSource] = {}
         self.values = Evaluator(self.sources, arguments, self._block)
         self.choices: list[InputChoice] = []
@@ -97,15 +117,32 @@ class PatternMatcher:
             raise NotCovered from error
         self.taken += size
 
-    def release(self) -> None:
-        self.arguments.memory.give_back(self.taken)
-        self.taken = 0
+    def release(self, down_to: int = 0) -> None:
+        self.arguments.memory.give_back(self.taken - down_to)
+        self.taken = down_to
+
+    def merge_notes(self, first: int) -> None:
+        """Add up what was noted of the same step for several pieces."""
+        merged: dict[tuple[str, Path], InputChoice] = {}
+        for choice in self.choices[first:]:
+            known = merged.get((choice.what, choice.path))
+            if known is not None:
+                rows, expected = (
+                    None if sum_ is None or count is None else sum_ + count
+                    for sum_, count in ((known.rows, choice.rows), (known.expected, choice.expected))
+                )
+                choice = replace(choice, rows=rows, expected=expected)
+            merged[choice.what, choice.path] = choice
+        self.choices[first:] = merged.values()
 
     def match(self, pattern: Pattern, parts: Sequence[Bindings] = ()) -> Bindings:
         """The rows of a pattern. `parts` bind its outer variables."""
         for binding in pattern.bindings:
             self.sources[binding.variable] = NodeSource(self.compact, binding.types)
-        rows = _Joining(self, pattern, parts).run()
+        if pattern.start_rows is not None:
+            parts = [self._stage_rows(pattern, pattern.start_rows)]
+        needs, self.needs = self.needs, NEEDS_ALL  # Blocks need all of theirs.
+        rows = _Joining(self, pattern, parts, needs).run()
         for unnest in pattern.unnests:
             rows = self._unnest(rows, unnest)
         for optional in pattern.optionals:
@@ -113,6 +150,31 @@ class PatternMatcher:
         bound = _bound_before(pattern)
         late = [c for c in map(_condition, conjuncts(pattern.filters)) if not c.variables <= bound]
         return self.filter(rows, late)
+
+    def _stage_rows(self, pattern: Pattern, stage: Given) -> Bindings:
+        """The rows of the stage before, with the numbers of its entities. An expansion has no match for a row without its end."""
+        import numpy as np
+
+        rows, columns = self.start_rows, dict[str, np.ndarray]()
+        assert rows is not None, "a stage was run"
+        self._reserve(rows.num_rows, rows.num_columns)
+        shown = [projection for projection in stage.read.projections if not projection.name.startswith("$")]
+        cells = [whole(rows.column(f"c{place}")) for place in range(len(shown))]
+        typed = [result_cells(values, type_of(column.expression)) for values, column in zip(cells, shown, strict=True)]
+        self.sources[ROWS] = StageSource({column.name: values for column, values in zip(shown, typed, strict=True)})
+        for place, name in enumerate(stage.entities):
+            source = self.sources[name]
+            if not isinstance(source, NodeSource) or not source.is_single:
+                raise NotCovered
+            ids = whole(rows.column(f"v{place}")).dictionary_encode()
+            numbers = np.append(self.compact.nodes(source.types[0]).numbers(ids.dictionary), np.int32(-1))
+            columns[name] = numbers[np.asarray(ids.indices.fill_null(len(ids.dictionary)))]
+        part = Bindings(rows.num_rows, columns).adding(**{ROWS: np.arange(rows.num_rows)})
+        followed = {end for hop in pattern.expansions for end in (hop.source, hop.target)}
+        for name in followed.intersection(stage.optional):
+            part = part.take(part.columns[name] >= 0)
+        self.note("stage", "arrays", part.rows)
+        return part
 
     def filter(self, rows: Bindings, conditions: Sequence[PendingCondition]) -> Bindings:
         for condition in sorted(conditions, key=lambda c: c.has_blocks):
@@ -215,6 +277,7 @@ def _condition(expression: Expression) -> PendingCondition:
 def _bound_before(pattern: Pattern) -> set[str]:
     """What is bound before unnests and optional blocks."""
     bound = {binding.variable for binding in pattern.bindings} | set(pattern.outer)
+    bound |= set() if pattern.start_rows is None else {ROWS}
     for hop in pattern.expansions:
         bound |= {hop.edge_variable} if hop.edge_variable is not None else set()
         bound |= {hop.path.variable} if hop.path is not None else set()
@@ -235,15 +298,16 @@ def _are_connected(pattern: Pattern, names: Sequence[str]) -> bool:
 class _Joining:
     """The bindings, expansions and conditions of one pattern."""
 
-    def __init__(self, matcher: PatternMatcher, pattern: Pattern, parts: Sequence[Bindings]) -> None:
-        self.matcher, self.pattern = matcher, pattern
+    def __init__(self, matcher: PatternMatcher, pattern: Pattern, parts: Sequence[Bindings], needs: Needs) -> None:
+        self.matcher, self.pattern, self.needs = matcher, pattern, needs
         self.compact, self.view, self.arguments = matcher.compact, matcher.view, matcher.arguments
         self.parts = list(parts)
         self.pending = list(pattern.expansions)
         bound = _bound_before(pattern)
         every = map(_condition, conjuncts(pattern.filters))
         self.conditions = [condition for condition in every if condition.variables <= bound]
-        self.unbound = {binding.variable: binding for binding in pattern.bindings}
+        bound_before = () if pattern.start_rows is None else pattern.start_rows.entities
+        self.unbound = {b.variable: b for b in pattern.bindings if b.variable not in bound_before}
 
     def run(self) -> Bindings:
         fixed = [condition for condition in self.conditions if not condition.variables]
@@ -253,17 +317,71 @@ class _Joining:
         for binding in list(self.unbound.values()):
             if self._is_selective(binding):
                 self._seed(binding)
+        rows = self._matches()
+        return rows if is_possible else rows.take(_none())
+
+    def _matches(self) -> Bindings:
         while self.pending or self.unbound:
             move = self._next()
             if move is None:
                 self._seed(self._start())
+            elif len(pieces := self._pieces(move)) > 1:
+                return self._in_pieces(pieces)
             else:
                 self._follow(move)
+        if self.needs.is_count and not self._needed():
+            return _counted(self.parts)
         rows = NO_COLUMNS
-        for part in self.parts:
+        for place, part in enumerate(self.parts):
+            if self.needs.is_count and not self._needed().intersection(part.columns):
+                part = Bindings(1, {f"{WEIGHT}{place}": part.collapsed().columns[WEIGHT]})
             self.matcher._reserve(rows.rows * part.rows, len(rows.columns) + len(part.columns))
             rows = self._filtered(cross(rows, part))
-        return rows if is_possible else rows.take(_none())
+        return self._shrunk(rows) if self.needs.is_count else rows
+
+    def _shrunk(self, rows: Bindings) -> Bindings:
+        """The rows with what their result needs of them, and one weight; one row if it needs nothing but their number."""
+        import numpy as np
+
+        needed = self._needed()
+        columns = {name: numbers for name, numbers in rows.columns.items() if name in needed}
+        if not columns and not self.conditions:
+            return rows.collapsed()
+        return Bindings(
+            rows.rows, {**columns, WEIGHT: np.ones(rows.rows, np.int64) if rows.weights is None else rows.weights}
+        )
+
+    # ------------------------------------------------------------ pieces
+
+    def _pieces(self, move: Move) -> list[Bindings]:
+        """The part that an expansion starts from, cut so that no piece follows many edges."""
+        import numpy as np
+
+        part = self._part(move.near)
+        assert part is not None, "a move begins at what is bound"
+        is_whole = move.cost <= PIECE_EDGES or not move.hop.is_step or move.far in {*part.columns, *self.needs.leaves}
+        if is_whole or any(hop.path is not None for hop in self.pending):
+            return []
+        rows, numbers = self._local(part, move.near, move.hop, move.is_forward)
+        if rows is not None:
+            return []
+        piece_of = np.cumsum(self._walk(move.hop, move.is_forward).neighbours.counts(numbers)) // PIECE_EDGES
+        cuts = np.flatnonzero(np.diff(piece_of)) + 1
+        return [part.take(places) for places in np.split(np.arange(part.rows), cuts)]
+
+    def _in_pieces(self, pieces: list[Bindings]) -> Bindings:
+        """The matches of each piece, one after the other, so that only what they leave is held."""
+        cut = self._part(next(iter(pieces[0].columns)))
+        others, noted, results = [part for part in self.parts if part is not cut], len(self.matcher.choices), []
+        for piece in pieces:
+            taken, rest = self.matcher.taken, copy.copy(self)
+            rest.parts, rest.pending, rest.unbound = [*others, piece], [*self.pending], {**self.unbound}
+            results.append(rest._matches())
+            self.matcher.release(down_to=taken)
+            self.matcher._reserve(results[-1].rows, len(results[-1].columns))
+        self.conditions = rest.conditions
+        self.matcher.merge_notes(noted)
+        return concat(results)
 
     # ------------------------------------------------------------ conditions
 
@@ -310,7 +428,8 @@ class _Joining:
             return rows * EQUAL_SHARE**fixed * OTHER_SHARE ** (len(own) - fixed)
 
         touched = {end for hop in self.pending for end in (hop.source, hop.target)}
-        choices = [binding for binding in self.unbound.values() if binding.variable in touched or not self.pending]
+        inner = [binding for binding in self.unbound.values() if binding.variable not in self.needs.leaves]
+        choices = [binding for binding in inner if binding.variable in touched or not self.pending]
         return min(choices, key=expected)
 
     def _seed(self, binding: Binding) -> None:
@@ -361,7 +480,52 @@ class _Joining:
             if possible and ends[0] is ends[1]:
                 return min(possible, key=lambda move: move.cost)
             moves += possible
-        return min(moves, key=lambda move: move.cost, default=None)
+        cheapest = min(moves, key=lambda move: move.cost, default=None)
+        if cheapest is None or cheapest.cost <= PLANNED_EDGES:
+            return cheapest
+        return min(moves, key=self._expected_work)
+
+    def _expected_work(self, move: Move) -> float:
+        """How many edges are expected to be followed in all if this expansion comes next and then, of each step, the one that multiplies
+        the rows least."""
+        part = self._part(move.near)
+        assert part is not None, "a move begins at what is bound"
+        bound, rows = {*part.columns, move.far}, move.cost * self._kept(move.far)
+        pending = [hop for hop in self.pending if hop is not move.hop]
+        work = float(move.cost)
+        while pending:
+            growth, hop = min(
+                ((self._growth(hop, bound), hop) for hop in pending if {hop.source, hop.target} & bound),
+                key=lambda pair: pair[0],
+                default=(0.0, None),
+            )
+            if hop is None:
+                break
+            pending.remove(hop)
+            rows *= growth
+            work += rows
+            bound |= {hop.source, hop.target}
+        return work
+
+    def _growth(self, hop: Expansion, bound: set[str]) -> float:
+        """By how much an expansion is expected to multiply the rows."""
+        is_forward = hop.source in bound
+        edge = self.view.catalog.edges[hop.edge]
+        ends = (edge.target, edge.source) if (hop.direction == "in") == is_forward else (edge.source, edge.target)
+        near, far = (max(self.view.rows(f"node:{name}"), 1) for name in ends)
+        degree = self.view.rows(f"edge:{hop.edge}") * len(WAYS[hop.direction]) / near
+        reached = min(degree ** min(hop.max_hops, 6), far)
+        if {hop.source, hop.target} <= bound:
+            return reached / far
+        return reached * self._kept(hop.target if is_forward else hop.source)
+
+    def _kept(self, variable: str) -> float:
+        """Which share of a variable's nodes its own conditions, and what is bound elsewhere, are expected to keep."""
+        binding = next((b for b in self.pattern.bindings if b.variable == variable), None)
+        part = self._part(variable)
+        if binding is not None and part is not None:
+            return min(part.rows / max(sum(self.view.rows(f"node:{name}") for name in binding.types), 1), 1.0)
+        return OTHER_SHARE ** len(self._own(variable))
 
     def _move(self, hop: Expansion, is_forward: bool, part: Bindings) -> Move:
         key = (self.pattern.expansions.index(hop), is_forward)
@@ -402,8 +566,14 @@ class _Joining:
         if hop.path is not None:
             self._follow_path(hop)
             return
-        other = self._part(move.far)
+        part = self._pruned(part, {hop.source, hop.target})
+        other = self._part(move.far)  # The part itself if the expansion closes a cycle.
         rows, numbers = self._local(part, move.near, hop, move.is_forward)
+        if move.far in self.needs.leaves or (other is part and hop.is_step and hop.edge_variable is None):
+            self.unbound.pop(move.far, None)
+            part = self._pruned(part, {move.near, move.far} - self.needs.leaves)
+            self.parts[self.parts.index(part)] = self._filtered(self._reduced(move, part, rows, numbers))
+            return
         self.matcher._reserve(0, 0)
         new: dict[str, np.ndarray] = {}
         if hop.edge_variable is not None:
@@ -420,12 +590,45 @@ class _Joining:
             joined = part.take(owners).adding(**new)
         else:
             self.matcher._reserve(len(owners), len(part.columns) + len(new) + 1)
+            part = self._pruned(part, {move.far})
             joined = part.take(owners).adding(**{move.far: reached}, **new)
         self.unbound.pop(move.far, None)
         self.parts = [p for p in self.parts if p is not part and p is not other]
         if other is not None and other is not part:
             joined = self._joined(joined, other, move.far)
         self.parts.append(self._filtered(joined))
+
+    def _needed(self) -> set[str]:
+        """The variables that results, conditions and expansions will need."""
+        assert self.needs.variables is not None, "only asked if something may be left out"
+        ends = {end for hop in self.pending for end in (hop.source, hop.target)}
+        return ends.union(self.needs.variables, *(condition.variables for condition in self.conditions))
+
+    def _pruned(self, part: Bindings, ends: set[str]) -> Bindings:
+        """The part without the variables that nothing needs any more."""
+        if self.needs.variables is None:
+            return part
+        kept = self._needed() | ends
+        names = [name for name in part.columns if name in kept or name.startswith(WEIGHT)]
+        if len(names) == len(part.columns):
+            return part
+        pruned = part.only(names)
+        self.parts[self.parts.index(part)] = pruned
+        return pruned
+
+    def _reduced(self, move: Move, part: Bindings, rows: np.ndarray | None, numbers: np.ndarray) -> Bindings:
+        """The part's rows with a match at the far end, which is bound already or only counted."""
+        neighbours = self._walk(move.hop, move.is_forward).neighbours
+        part = part if rows is None else part.take(rows)
+        if move.far in self.needs.leaves:
+            counts = neighbours.exact_counts(numbers)
+            part = part.adding(**{f"{WEIGHT}{move.far}": counts}).take(counts > 0)
+        else:
+            far, ends = self._local(part, move.far, move.hop, not move.is_forward)
+            part, numbers = (part, numbers) if far is None else (part.take(far), numbers[far])
+            part = part.take(neighbours.connects(numbers, ends))
+        self.matcher.note(hop_name(move.hop), "csr", part.rows, "", move.cost)
+        return part
 
     def _joined(self, left: Bindings, right: Bindings, on: str) -> Bindings:
         if right.is_set:
@@ -525,6 +728,16 @@ class _Joining:
         self.matcher.note(hop_name(hop), "csr", rows.rows)
         self.parts = [part for part in self.parts if part is not source and part is not target]
         self.parts.append(self._filtered(rows))
+
+
+def _counted(parts: Sequence[Bindings]) -> Bindings:
+    """One row that stands for every combination of the rows of these parts."""
+    import numpy as np
+
+    total = math.prod(int(part.collapsed().columns[WEIGHT][0]) for part in parts)
+    if total > MAX_COUNT:
+        raise ResourceExhausted("the pattern has more than 2^63 matches", hint="connect its variables by edges")
+    return Bindings(1, {WEIGHT: np.array([total])})
 
 
 def _none() -> np.ndarray:

@@ -5,24 +5,17 @@ Order is refined key by key: a key is read only for rows that tie so far and may
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.interpreter import as_mask
-from omnigraph.language.query.plan import (
-    Aggregate,
-    EntityRef,
-    Expression,
-    PropertyRef,
-    ReadPlan,
-    is_aggregated,
-    walk,
-)
+from omnigraph.language.query.plan import Aggregate, EntityRef, Expression, PropertyRef, ReadPlan, is_aggregated, walk
 from omnigraph.read.entities import objects
-from omnigraph.read.executor.bindings import Bindings, dense_codes, first_of_each
+from omnigraph.read.executor.bindings import MAX_EXACT, Bindings, NotCovered, dense_codes, first_of_each
 from omnigraph.read.executor.matching import PatternMatcher
-from omnigraph.read.executor.sources import NodeSource, NotCovered
+from omnigraph.read.executor.sources import NodeSource
 from omnigraph.read.executor.values import group_codes, sort_codes
 from omnigraph.read.result import result_cells
 from omnigraph.values.arrow import arrow_type
@@ -30,9 +23,6 @@ from omnigraph.values.arrow import arrow_type
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
-
-MAX_EXACT = 2**53
-"""Integers up to this are exact as doubles."""
 
 Codes = tuple["np.ndarray", "np.ndarray | None"]
 SortKey = Callable[["np.ndarray"], Codes]
@@ -96,19 +86,43 @@ def _smallest(codes: list[np.ndarray], cut: int) -> np.ndarray | None:
     return np.flatnonzero(codes[0] <= bound)
 
 
+def counts_matches(aggregate: Aggregate) -> bool:
+    """Whether an aggregate is how many rows a group has."""
+    operand, is_count = aggregate.operand, aggregate.function == "count" and not aggregate.distinct
+    return is_count and isinstance(operand, EntityRef) and not operand.is_optional
+
+
+def page(plan: ReadPlan, arguments: Arguments) -> tuple[int, int | None]:
+    """Where the rows of a result begin and end among all rows in order."""
+    offset = 0 if plan.offset is None else max(arguments.number(plan.offset), 0)
+    return offset, None if plan.limit is None else offset + max(arguments.number(plan.limit), 0)
+
+
+def combined(columns: Iterable[np.ndarray]) -> np.ndarray:
+    """Several columns of codes from 0 on as one."""
+    import numpy as np
+
+    whole: np.ndarray | None = None
+    for codes in columns:
+        if whole is None:
+            whole = codes
+            continue
+        size = int(codes.max(initial=0)) + 1
+        if (int(whole.max(initial=0)) + 1) * size >= 2**62:
+            whole, codes = dense_codes([whole])[0], dense_codes([codes])[0]
+            size = int(codes.max(initial=0)) + 1
+        whole = whole.astype(np.int64) * size + codes
+    assert whole is not None, "there is a column"
+    return whole
+
+
 class ResultTable:
     """The result of a read, given its rows."""
 
     def __init__(self, matcher: PatternMatcher, plan: ReadPlan) -> None:
         self.matcher, self.plan = matcher, plan
         self.values, self.sources = matcher.values, matcher.sources
-        arguments = matcher.arguments
-        self.offset = 0 if plan.offset is None else max(arguments.number(plan.offset), 0)
-        self.limit = None if plan.limit is None else max(arguments.number(plan.limit), 0)
-
-    @property
-    def _cut(self) -> int | None:
-        return None if self.limit is None else self.offset + self.limit
+        self.offset, self._cut = page(plan, matcher.arguments)
 
     def table(self, rows: Bindings) -> pa.Table:
         if self.plan.grouped or self.plan.distinct:
@@ -209,7 +223,7 @@ class Groups:
         self.output, self.rows = output, rows
         self.values = output.values
         if keys:
-            self.numbers, first = first_of_each(self._codes(keys))
+            self.numbers, first = first_of_each(combined(map(self._key_codes, keys)))
         else:
             self.numbers, first = np.zeros(rows.rows, np.int64), np.zeros(1, np.int64)
         self.count = self.total = len(first)
@@ -231,24 +245,6 @@ class Groups:
         part.count = len(places)
         part.chosen = places if self.chosen is None else self.chosen[places]
         return part
-
-    def _codes(self, keys: Sequence[Expression]) -> np.ndarray:
-        import numpy as np
-
-        whole: np.ndarray | None = None
-        for key in keys:
-            codes = self._key_codes(key)
-            if whole is None:
-                whole = codes
-                continue
-            size = int(codes.max(initial=0)) + 1
-            if (int(whole.max(initial=0)) + 1) * size >= 2**62:
-                whole = dense_codes([whole])[0]
-            if (int(whole.max(initial=0)) + 1) * size >= 2**62:
-                raise NotCovered
-            whole = whole.astype(np.int64) * size + codes
-        assert whole is not None, "there is a key"
-        return whole
 
     def _key_codes(self, key: Expression) -> np.ndarray:
         import numpy as np
@@ -298,6 +294,15 @@ class Groups:
         import pyarrow as pa
 
         operand, function = aggregate.operand, aggregate.function
+        if self.rows.weights is not None:  # Then all aggregates count matches.
+            if self.rows.rows == self.total == 1:
+                return pa.array(self.rows.weights)
+            totals = np.bincount(self.numbers, weights=self.rows.weights, minlength=self.total)
+            if float(totals.sum()) >= MAX_EXACT:
+                raise NotCovered
+            return pa.array(totals.astype(np.int64))
+        if counts_matches(aggregate):
+            return pa.array(np.bincount(self.numbers, minlength=self.total))
         if function == "count" and isinstance(operand, EntityRef):
             numbers = self.rows.columns[operand.variable]
             present = np.flatnonzero(numbers >= 0) if operand.is_optional else slice(None)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from omnigraph.read.executor.sources import EdgeSource, NodeSource, NotCovered
+from omnigraph.read.executor.bindings import NotCovered
+from omnigraph.read.executor.sources import EdgeSource, NodeSource
 from omnigraph.read.executor.walks import WAYS, HopWalk
 from omnigraph.tables.ascending import is_member
 

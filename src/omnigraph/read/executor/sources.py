@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from omnigraph.read.inputs.adjacency import Compact
+from omnigraph.read.executor.bindings import NotCovered
+from omnigraph.read.inputs.adjacency import GraphArrays
 from omnigraph.tables.adjacency.edges import NumberedEdges
 from omnigraph.tables.adjacency.index import FEW_CELLS
 from omnigraph.tables.adjacency.nodes import CodedColumn
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
 
 MIN_CODED = 4_096
 """For fewer rows than this, a column's values are read and compared as they are."""
-
-
-class NotCovered(Exception):
-    """The executor does not cover this read, or its rows would not fit."""
 
 
 class ColumnSource(Protocol):
@@ -44,7 +41,7 @@ class ColumnSource(Protocol):
 class NodeSource:
     """Nodes of one type, or of several: the numbers of each type follow those of the previous ones."""
 
-    compact: Compact
+    compact: GraphArrays
     types: tuple[str, ...]
 
     @cached_property
@@ -141,7 +138,7 @@ class NodeSource:
 class EdgeSource:
     """The edges of one type, by edge number."""
 
-    compact: Compact
+    compact: GraphArrays
     edge: str
     edges: NumberedEdges | None
 
@@ -181,6 +178,22 @@ class ValueSource:
 
     def order_keys(self, numbers: np.ndarray) -> np.ndarray | None:
         return None
+
+
+@dataclass(frozen=True)
+class StageSource:
+    """The rows of the stage before, by their position."""
+
+    columns: Mapping[str, pa.Array]
+
+    def column(self, name: str, numbers: np.ndarray) -> pa.Array:
+        return self.columns[name].take(numbers)
+
+    def codes(self, name: str, rows: int) -> CodedColumn | None:
+        return None
+
+    def order_keys(self, numbers: np.ndarray) -> np.ndarray | None:
+        return numbers
 
 
 def _with_nulls(numbers: np.ndarray, read: Callable[[np.ndarray], pa.Array]) -> pa.Array:

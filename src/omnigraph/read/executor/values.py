@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.interpreter import Interpreter, as_mask
 from omnigraph.expressions.usage import blocks, references
 from omnigraph.language.query.plan import Aggregate, Binary, CountOf, EntityRef, Exists, Expression
 from omnigraph.read.executor.bindings import Bindings, dense_codes
-from omnigraph.read.executor.sources import ColumnSource, NodeSource, NotCovered
+from omnigraph.read.executor.sources import ColumnSource, NodeSource
 
 if TYPE_CHECKING:
     import numpy as np
@@ -107,7 +107,7 @@ class Evaluator:
 
 
 def sort_codes(values: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
-    """(integers that sort as the values do, which values are not null); None if none is. Raises NotCovered for lists."""
+    """(integers that sort as the values do, which values are not null); None if none is."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -132,7 +132,36 @@ def sort_codes(values: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
         values = values.cast(pa.int32())
     if pa.types.is_integer(values.type) or pa.types.is_timestamp(type_) or pa.types.is_date32(type_):
         return np.asarray(values.cast(pa.int64()).fill_null(0)), valid
-    raise NotCovered
+    if pa.types.is_struct(type_):
+        return _record_codes(values), valid
+    keys = [_list_key(value) for value in values.to_pylist()]
+    ranks_of = {key: rank for rank, key in enumerate(sorted(set(keys)))}
+    return np.array([ranks_of[key] for key in keys], np.int64), valid
+
+
+def _list_key(value: Any) -> tuple[Any, ...]:
+    """What sorts as a value does: nulls in lists last, in records first."""
+    if isinstance(value, dict):
+        return (0, *((item is not None, _list_key(item)) for item in value.values()))
+    if isinstance(value, list):
+        return (0, *map(_list_key, value))
+    return (1,) if value is None else (0, value)
+
+
+def _record_codes(values: pa.StructArray) -> np.ndarray:
+    """Records sort value by value, nulls first."""
+    import numpy as np
+
+    keys: list[np.ndarray] = []
+    for cells in values.flatten():
+        codes, valid = sort_codes(cells)
+        keys += [codes] if valid is None else [valid, np.where(valid, codes, 0)]
+    order, ranks = np.lexsort(keys[::-1]), np.zeros(len(values), np.int64)
+    differs = np.zeros(len(values), bool)
+    for key in keys:
+        differs[1:] |= key[order][1:] != key[order][:-1]
+    ranks[order] = np.cumsum(differs)
+    return ranks
 
 
 def group_codes(values: pa.Array) -> np.ndarray:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.functions import Arguments
 from omnigraph.language.query.plan import Direction, Expansion
-from omnigraph.read.executor.bindings import Matches
-from omnigraph.read.executor.sources import NotCovered
-from omnigraph.read.inputs.adjacency import Compact
+from omnigraph.read.executor.bindings import Matches, NotCovered, are_members
+from omnigraph.read.inputs.adjacency import GraphArrays
 from omnigraph.tables.adjacency.csr import Adjacency
 from omnigraph.tables.ascending import distinct, is_member, union
 
@@ -30,7 +29,7 @@ WAYS: dict[Direction, tuple[Way, ...]] = {"out": ("out",), "in": ("in",), "both"
 class NodeNeighbours:
     """Each neighbour of a node once, in one or both directions."""
 
-    compact: Compact
+    compact: GraphArrays
     edge: str
     direction: Direction
 
@@ -56,6 +55,23 @@ class NodeNeighbours:
         (owners, targets), (more, others) = (part.expand(numbers) for part in self.parts)
         return np.concatenate([owners, more]), np.concatenate([targets, others])
 
+    def exact_counts(self, numbers: np.ndarray) -> np.ndarray:
+        """How many neighbours each number has; of those in both directions, one in each direction counts once."""
+        import numpy as np
+
+        if len(self.parts) == 1:
+            return self.counts(numbers)
+        nodes, places = np.unique(numbers, return_inverse=True)
+        return np.bincount(self.expand(nodes)[0], minlength=len(nodes))[places]
+
+    def connects(self, near: np.ndarray, far: np.ndarray) -> np.ndarray:
+        """For which pairs of nodes the second is a neighbour of the first."""
+        import numpy as np
+
+        sources = distinct(near)
+        owners, targets = self.expand(sources)
+        return are_members(np.searchsorted(sources, near) * self.width + far, owners * self.width + targets)
+
     def expand(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(position in `numbers`, neighbour) for every neighbour of every number, in order."""
         import numpy as np
@@ -75,7 +91,7 @@ class NodeNeighbours:
 class HopWalk:
     """An expansion from one of its ends."""
 
-    compact: Compact
+    compact: GraphArrays
     expansion: Expansion
     is_forward: bool
     arguments: Arguments

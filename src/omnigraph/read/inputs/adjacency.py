@@ -6,19 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from omnigraph.deadlines import NEVER, Deadline
-from omnigraph.expressions.arguments import Arguments
+from omnigraph._internal.deadlines import NEVER, Deadline
+from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.usage import all_patterns
 from omnigraph.language.query.plan import Aggregate, Direction, ReadPlan, is_aggregated
-from omnigraph.tables.adjacency.cover import Cover
+from omnigraph.snapshot import View
 from omnigraph.tables.adjacency.csr import Adjacency, Csr
 from omnigraph.tables.adjacency.edges import Edges, EndNumbers, NumberedEdges
 from omnigraph.tables.adjacency.index import is_small
 from omnigraph.tables.adjacency.nodes import CodedColumn, Nodes, NumberedColumn
-from omnigraph.tables.adjacency.numbering import Numbering, sorted_ids
+from omnigraph.tables.adjacency.numbering import Cover, Numbering, sorted_ids
 from omnigraph.tables.adjacency.segment import HeldArrays, SegmentLostError
 from omnigraph.tables.ascending import distinct, is_member, union
-from omnigraph.views import View
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +35,7 @@ BYTES_PER_PAIR = 40
 EXPANDED_AT_ONCE = 1_000_000
 
 
-class Compact:
+class GraphArrays:
     """The compact forms of one view: its nodes as numbers, its edges between them, its columns by node number."""
 
     def __init__(self, view: View, deadline: Deadline = NEVER) -> None:
@@ -60,13 +59,13 @@ class Compact:
             self._nodes[type_name] = nodes
         return nodes
 
-    def nodes_at_hand(self, type_name: str) -> Nodes | None:
+    def nodes_if_cached(self, type_name: str) -> Nodes | None:
         """Like `nodes`; None if that would mean reading many ids."""
         table = self.view.table(f"node:{type_name}")
         if table is None:
             return _no_nodes()
         self._deadline.check()
-        return self._tables.adjacency.nodes_at_hand(table)
+        return self._tables.adjacency.nodes_if_cached(table)
 
     def _ends_of(self, edge: str) -> tuple[str, str]:
         type_ = self.view.catalog.edges[edge]
@@ -159,7 +158,7 @@ class Compact:
         if table is None:
             import numpy as np
 
-            empty = _whole(self.view.schema(f"node:{type_name}").empty_table().column(name))
+            empty = whole(self.view.schema(f"node:{type_name}").empty_table().column(name))
             return NumberedColumn(empty, np.zeros(0, np.int32), empty, 0)
         return self._tables.adjacency.column(table, self.nodes(type_name), name)
 
@@ -237,7 +236,7 @@ def has_ordinals(plan: ReadPlan) -> bool:
     return all(len(binding.types) == 1 for pattern in patterns for binding in pattern.bindings)
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
+def whole(column: pa.ChunkedArray) -> pa.Array:
     import pyarrow as pa
 
     if column.num_chunks == 1:

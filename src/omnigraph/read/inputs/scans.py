@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from omnigraph.deadlines import Deadline
+from omnigraph._internal.deadlines import Deadline
 from omnigraph.tables import Table
 from omnigraph.tables.lance_errors import translated
 

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.predicates import Predicate
 from omnigraph.read.inputs.scans import Stream, read_table, scan_table
-from omnigraph.read.search.candidates import find_candidates
-from omnigraph.read.search.functions import Computing
+from omnigraph.read.search.candidates import Computing, find_candidates
 from omnigraph.read.sql.shapes import KEY, TYPE, HopInput, NodeInput
-from omnigraph.views import View
+from omnigraph.snapshot import View
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,9 +7,9 @@ from dataclasses import replace
 from omnigraph.embedding import TextVector
 from omnigraph.embedding.filling import is_text
 from omnigraph.errors import UsageError
-from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.functions import Arguments
 from omnigraph.language.query.plan import ReadPlan, TextQuery
-from omnigraph.views import View
+from omnigraph.snapshot import View
 
 
 def with_vectors(view: View, plan: ReadPlan, arguments: Arguments) -> Arguments:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any, TypeVar
 
-from omnigraph.expressions.sql import F64, ExpressionCompiler, Known, cast, literal, sql_type
+from omnigraph._internal.caches import LruCache
+from omnigraph.expressions.interpreter import item_type, type_of
+from omnigraph.expressions.sql import F64, ExpressionCompiler, Known, cast, literal, sortable, sql_type
 from omnigraph.expressions.usage import blocks
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.plan import (
@@ -22,12 +26,13 @@ from omnigraph.language.query.plan import (
     Rrf,
     is_aggregated,
 )
+from omnigraph.read.sql.key_columns import keys_as_ids
 from omnigraph.read.sql.patterns import Context, Relation, Slot
 from omnigraph.read.sql.shapes import GIVEN, KEY, Keys, OutputColumn, Ranked, RelationalQuery, common
-from omnigraph.relational.functions import neutral
-from omnigraph.relational.sql import column, named, table
-from omnigraph.relational.trees import exp
+from omnigraph.relational.sql import column, exp, named, neutral, table, to_sql
 from omnigraph.values.types import PropertyType, Scalar
+
+_ID = PropertyType(Scalar.STRING)
 
 
 def compile_read(plan: ReadPlan, catalog: Catalog, *, keys: Keys = "id", elide: bool = True) -> RelationalQuery:
@@ -130,13 +135,18 @@ class _ReadCompiler:
         operand = compiler.compile(aggregate.operand)
         match aggregate.function:
             case "collect":
-                return cast(neutral("collect_distinct" if aggregate.distinct else "collect", operand), aggregate.type)
+                name = "collect_distinct" if aggregate.distinct else "collect"
+                if not aggregate.type.fields:
+                    return cast(neutral(name, operand), aggregate.type)
+                order = sortable(operand, type_of(aggregate.operand))
+                return cast(neutral(f"{name}_records", operand, order), aggregate.type)
             case "median" | "percentile":
                 fraction = literal(0.5, F64) if aggregate.argument is None else compiler.compile(aggregate.argument)
                 return neutral("percentile", cast(operand, F64), fraction)
             case "first" | "last":
                 assert aggregate.argument is not None, "checked"
-                return neutral(aggregate.function, operand, compiler.compile(aggregate.argument))
+                order = sortable(operand, type_of(aggregate.operand))
+                return neutral(aggregate.function, operand, compiler.compile(aggregate.argument), order.copy())
             case "min":
                 return exp.Min(this=operand)
             case "max":
@@ -292,9 +302,10 @@ class _ReadCompiler:
             shown = len(self.values) - len(self.hidden)
             select = exp.select(*(column(f"r{index}", "q") for index in range(shown))).from_(inner)
         else:
+            items = {unnest.variable: item_type(type_of(unnest.items)) for unnest in plan.pattern.unnests}
             for variable in plan.tie_break:
                 slot = self.relation.slots[variable]
-                keys.append(_ascending(slot.key.copy()))
+                keys.append(_ascending(sortable(slot.key.copy(), items.get(variable, _ID))))
                 if slot.type is not None:
                     keys.append(_ascending(slot.type.copy()))
         if keys:
@@ -325,7 +336,7 @@ class _ReadCompiler:
         for output, projection in zip(self.outputs, self.plan.projections, strict=True):
             if is_aggregated(projection.expression):
                 continue
-            keys.append(_ascending(column(output.value, "q")))
+            keys.append(_ascending(sortable(column(output.value, "q"), type_of(projection.expression))))
             if output.type_column is not None:
                 keys.append(_ascending(column(output.type_column, "q")))
         return keys
@@ -353,3 +364,52 @@ def _ranked(plan: ReadPlan) -> tuple[str, Ranked] | None:
 
 def _ascending(value: exp.Expression) -> exp.Expression:
     return exp.Ordered(this=value, desc=False, nulls_first=True)
+
+
+# Compiled queries, cached: one tree per plan and form, one SQL text per set of supplied relations.
+
+Form = TypeVar("Form")
+
+
+class PreparedQuery:
+    """A compiled query and its SQL texts."""
+
+    def __init__(self, plan: ReadPlan, compiled: ReadPlan, query: RelationalQuery) -> None:
+        self.plan = plan
+        self.query = query
+        self._compiled = compiled
+        self._forms: dict[Callable[[ReadPlan], Any], Any] = {}
+        self._texts: dict[frozenset[str], str] = {}
+
+    def form(self, make: Callable[[ReadPlan], Form]) -> Form:
+        """The plan as one strategy sees it, made once."""
+        if make not in self._forms:
+            self._forms[make] = make(self._compiled)
+        form: Form = self._forms[make]
+        return form
+
+    def sql(self, supplied: frozenset[str]) -> str:
+        """DuckDB's text if these relations are supplied; expansions not among them are defined in SQL."""
+        expansions = frozenset(hop.name for hop in self.query.hops if hop.name in supplied)
+        text = self._texts.get(expansions)
+        if text is None:
+            text = self._texts[expansions] = to_sql(self.query.whole(expansions), "duckdb", copy=False)
+        return text
+
+    def uses(self, name: str) -> int:
+        """How often the tree, with every expansion defined in SQL, reads a relation."""
+        return sum(table.name == name for table in self.query.whole().find_all(exp.Table))
+
+
+_prepared: LruCache[PreparedQuery] = LruCache(512)
+
+
+def prepare(plan: ReadPlan, catalog: Catalog, keys: Keys, *, elide: bool = True) -> PreparedQuery:
+    """The compiled form of a plan. Plans come back as the same object: the language caches them by text and schema."""
+
+    def compiled_query() -> PreparedQuery:
+        compiled = keys_as_ids(plan, catalog) if elide else plan
+        return PreparedQuery(plan, compiled, compile_read(compiled, catalog, keys=keys, elide=elide))
+
+    # The cached value holds the plan, so no other plan can get its id.
+    return _prepared.get((id(plan), catalog.hash, keys, elide), compiled_query)

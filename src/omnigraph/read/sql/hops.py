@@ -9,11 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from omnigraph.expressions.sql import literal
-from omnigraph.language.query.plan import UNBOUNDED, Expansion
+from omnigraph.language.query.plan import UNBOUNDED, Expansion, Path
 from omnigraph.read.sql.shapes import EDGE, KEY, SOURCE, TARGET, HopInput
-from omnigraph.relational.functions import neutral
-from omnigraph.relational.sql import column, named, table
-from omnigraph.relational.trees import exp
+from omnigraph.relational.sql import column, exp, named, neutral, table
 from omnigraph.values.types import PropertyType, Scalar
 
 
@@ -203,7 +201,7 @@ PATH_COLUMNS = {"nodes": NODES, "edges": EDGES, "length": LENGTH, "cost": COST}
 
 
 def _paths(hop: HopInput, sources: exp.Query | None) -> list[tuple[str, exp.Query]]:
-    """The best path to each node, hop by hop. Without weights a pair is done when it is first reached; with weights every number
+    """The best path to each node, or all of fewest hops, hop by hop. Without weights a pair is done when it is first reached; with weights every number
     of hops is tried, and the best path overall is taken. If the last edge decides how a path goes on, it stands for the node."""
     expansion, path = hop.expansion, hop.expansion.path
     assert path is not None
@@ -217,13 +215,13 @@ def _paths(hop: HopInput, sources: exp.Query | None) -> list[tuple[str, exp.Quer
     ).from_(table(step))
     if sources is not None:
         first = first.where(exp.In(this=column(SOURCE), query=exp.Subquery(this=sources)))
-    definitions: list[tuple[str, exp.Query]] = [(step, _weighted_steps(hop)), (f"{level}1", _best(first, state))]
+    definitions: list[tuple[str, exp.Query]] = [(step, _weighted_steps(hop)), (f"{level}1", _best(first, state, path))]
     reached = f"{level}1"
     for distance in range(2, expansion.max_hops + 1):
         longer = _longer(hop, f"{level}{distance - 1}", step)
         if path.weight is None:
             longer = longer.where(exp.Not(this=exp.Exists(this=_same_state(hop, reached))))
-        definitions.append((f"{level}{distance}", _best(longer, state)))
+        definitions.append((f"{level}{distance}", _best(longer, state, path)))
         if path.weight is None and distance < expansion.max_hops:
             rows = [_rows(hop, reached), _rows(hop, f"{level}{distance}")]
             reached = f"{hop.name}_seen{distance}"
@@ -232,7 +230,7 @@ def _paths(hop: HopInput, sources: exp.Query | None) -> list[tuple[str, exp.Quer
     paths = [_path_rows(f"{level}{distance}", by_edge) for distance in range(low, expansion.max_hops + 1)]
     every: exp.Query = paths[0] if len(paths) == 1 else exp.union(*paths, distinct=False)
     ends = [SOURCE, TARGET]
-    chosen = every if path.weight is None and not by_edge else _best(every, ends, with_length=True)
+    chosen = every if path.weight is None and not by_edge else _best(every, ends, path, with_length=True)
     length = neutral("size", column(EDGES, "q"))
     shown = [column(name, "q") for name in (*ends, NODES, EDGES, COST)]
     whole = exp.select(*shown, named(length, LENGTH)).from_(chosen.subquery("q"))
@@ -279,14 +277,15 @@ def _longer(hop: HopInput, level: str, step: str) -> exp.Select:
     )
 
 
-def _best(candidates: exp.Query, state: list[str], *, with_length: bool = False) -> exp.Query:
-    """The best path of each state."""
+def _best(candidates: exp.Query, state: list[str], path: Path, *, with_length: bool = False) -> exp.Query:
+    """The best path of each state, or all that are equally good."""
     keys: list[exp.Expression] = [column(COST, "c")]
     keys += [neutral("size", column(EDGES, "c"))] if with_length else []
-    keys += [column(NODES, "c"), column(EDGES, "c")]
+    keys += [] if path.is_every else [column(NODES, "c"), column(EDGES, "c")]
     order = exp.Order(expressions=[exp.Ordered(this=key, desc=False, nulls_first=True) for key in keys])
     partition: list[exp.Expression] = [column(name, "c") for name in state[:3]]
-    rank = exp.Window(this=exp.RowNumber(), partition_by=partition, order=order)
+    number = exp.Anonymous(this="RANK") if path.is_every else exp.RowNumber()
+    rank = exp.Window(this=number, partition_by=partition, order=order)
     names = (*state, NODES, EDGES, COST)
     ranked = exp.select(*(column(name, "c") for name in names), named(rank, "n")).from_(candidates.subquery("c"))
     best = exp.EQ(this=column("n", "r"), expression=exp.Literal.number(1))

@@ -15,6 +15,7 @@ from omnigraph.language.query.plan import (
     CountOf,
     Exists,
     Expression,
+    FieldOf,
     FunctionCall,
     ListOf,
     Nearest,
@@ -22,6 +23,7 @@ from omnigraph.language.query.plan import (
     PropertyRef,
     Quantified,
     ReadPlan,
+    RecordOf,
     Rrf,
     TextMatch,
     Unary,
@@ -91,7 +93,9 @@ class _Scope:
                 return replace(original, operand=self.expression(original.operand), argument=argument)
             case Binary():
                 return replace(original, left=self.expression(original.left), right=self.expression(original.right))
-            case ListOf(items, _):
+            case FieldOf():
+                return replace(original, record=self.expression(original.record))
+            case ListOf(items, _) | RecordOf(items, _):
                 return replace(original, items=tuple(self.expression(item) for item in items))
             case FunctionCall(_, arguments, _):
                 return replace(original, arguments=tuple(self.expression(argument) for argument in arguments))

@@ -53,8 +53,7 @@ from omnigraph.read.sql.shapes import (
     Ranked,
     common,
 )
-from omnigraph.relational.sql import column, named, table
-from omnigraph.relational.trees import exp
+from omnigraph.relational.sql import column, exp, named, table
 
 ExpressionFactory = Callable[
     [Callable[[PropertyRef], exp.Expression], Callable[[Expression], exp.Expression]], ExpressionCompiler
@@ -360,7 +359,8 @@ class Relation:
                 name: column(alias, relation) for name, alias in hops.PATH_COLUMNS.items()
             }
             name = expansion.path.variable
-            self.slots[name] = Slot(name, (), True, column(TARGET, relation), None, values)
+            key = column(hops.EDGES if expansion.path.is_every else TARGET, relation)
+            self.slots[name] = Slot(name, (), True, key, None, values)
         for variable, end, type_name in ends:
             self._reach(variable, column(end, relation), type_name, nodes, implied)
         if expansion.source == expansion.target and not conditions:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.sql import Known
 from omnigraph.language.query.plan import (
     UNBOUNDED,
@@ -23,7 +23,7 @@ from omnigraph.language.query.plan import (
     ResultColumn,
     TextMatch,
 )
-from omnigraph.relational.trees import exp
+from omnigraph.relational.sql import exp
 from omnigraph.values.types import PropertyType
 
 Keys = Literal["id", "ordinal"]
@@ -144,7 +144,7 @@ class OutputColumn:
 
     @property
     def is_entity(self) -> bool:
-        return self.column.kind == "object"
+        return self.type is None
 
 
 @dataclass(frozen=True)

@@ -6,21 +6,22 @@ that would follow many edges are left to `factored`, which makes no rows of them
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from omnigraph._internal.caches import LruCache
 from omnigraph.errors import ArithmeticOverflow
 from omnigraph.expressions.interpreter import NotInterpreted
 from omnigraph.expressions.predicates import conjuncts, stated_column
 from omnigraph.expressions.usage import all_patterns, variables
-from omnigraph.language.query.plan import Pattern, ReadPlan
+from omnigraph.language.query.plan import Aggregate, Expression, Pattern, ReadPlan, children, is_aggregated, walk
+from omnigraph.read.executor.bindings import Needs, NotCovered
 from omnigraph.read.executor.matching import MAX_SCANNED, PatternMatcher
-from omnigraph.read.executor.output import ResultTable
-from omnigraph.read.executor.sources import NotCovered
+from omnigraph.read.executor.output import ResultTable, counts_matches
 from omnigraph.read.executor.values import is_covered
 from omnigraph.read.inputs import sources as inputs
-from omnigraph.read.inputs.adjacency import Compact
+from omnigraph.read.inputs.adjacency import GraphArrays
 from omnigraph.read.strategies.strategy import Answer, Read, Strategy
-from omnigraph.remembered import Remembered
 
 MAX_COUNTED = 16_384
 """Counts over trees that follow more edges than this at once are left to `factored`."""
@@ -37,9 +38,12 @@ class ArraysForm:
     """The types and the column of each variable that has a column of known value."""
     is_counted: bool
     """Whether `factored` may count its matches."""
+    needs: Needs
+    is_product: bool
+    """Whether it counts the combinations of variables that nothing connects."""
 
 
-_forms: Remembered[tuple[ReadPlan, ArraysForm | None]] = Remembered(512)
+_forms: LruCache[tuple[ReadPlan, ArraysForm | None]] = LruCache(512)
 
 
 def arrays_form(plan: ReadPlan) -> ArraysForm | None:
@@ -64,7 +68,57 @@ def _form(plan: ReadPlan) -> ArraysForm | None:
             if column is not None and variables(condition) == {column[0].variable} and column[0].variable in types
         ),
         plan.grouped and _is_counted(plan),
+        Needs(frozenset(_leaves(plan, returned)), frozenset(_needed(plan, returned)), _is_count(plan, returned)),
+        _is_count(plan, returned) and not plan.pattern.expansions and len(plan.pattern.bindings) > 1,
     )
+
+
+def _needed(plan: ReadPlan, returned: Sequence[Expression]) -> Iterator[str]:
+    """The variables of results, unnests, optional blocks and the conditions on these."""
+    pattern = plan.pattern
+    yield from plan.tie_break
+    for expression in (*returned, *(unnest.items for unnest in pattern.unnests)):
+        counted = {
+            inner.operand for inner in walk(expression) if isinstance(inner, Aggregate) and counts_matches(inner)
+        }
+        yield from variables(expression).difference(*(variables(operand) for operand in counted))
+    for optional in pattern.optionals:
+        yield from optional.outer
+    if pattern.unnests or pattern.optionals:
+        for condition in pattern.filters:
+            yield from variables(condition)
+
+
+def _is_count(plan: ReadPlan, returned: Sequence[Expression]) -> bool:
+    aggregates = [inner for expression in returned for inner in walk(expression) if isinstance(inner, Aggregate)]
+    is_whole = not plan.pattern.unnests and not plan.pattern.optionals
+    return is_whole and plan.grouped and not plan.distinct and all(map(counts_matches, aggregates))
+
+
+def _leaves(plan: ReadPlan, returned: Sequence[Expression]) -> Iterator[str]:
+    pattern, stage = plan.pattern, plan.pattern.start_rows
+    if not _is_count(plan, returned):
+        return
+    keys = [inner for expression in returned if not is_aggregated(expression) for inner in walk(expression)]
+    mixed = [child for expression in returned if is_aggregated(expression) for child in _outside_aggregates(expression)]
+    used = set() if stage is None else {*stage.entities}
+    for expression in (*pattern.filters, *(unnest.items for unnest in pattern.unnests), *keys, *mixed):
+        used |= variables(expression)
+    for optional in pattern.optionals:
+        used |= {*optional.outer}
+    for hop in pattern.expansions:
+        used |= {hop.source, hop.target} if not hop.is_step or hop.reads_edges or hop.source == hop.target else set()
+    for binding in pattern.bindings:
+        name = binding.variable
+        ends = [(hop.source, hop.target) for hop in pattern.expansions if name in (hop.source, hop.target)]
+        if name not in used and len(binding.types) == len(ends) == 1:
+            yield name
+            used.update(ends[0])
+
+
+def _outside_aggregates(expression: Expression) -> Iterator[Expression]:
+    for child in () if isinstance(expression, Aggregate) else children(expression):
+        yield from _outside_aggregates(child) if is_aggregated(child) else [child]
 
 
 def _is_counted(plan: ReadPlan) -> bool:
@@ -74,10 +128,9 @@ def _is_counted(plan: ReadPlan) -> bool:
 
 
 def _is_covered(pattern: Pattern) -> bool:
-    if pattern.start_rows is not None:
-        return False
     if any(
-        hop.walk is not None or (hop.path is not None and hop.path.weight is not None) for hop in pattern.expansions
+        hop.walk is not None or (hop.path is not None and (hop.path.weight is not None or hop.path.is_every))
+        for hop in pattern.expansions
     ):
         return False
     return all(map(is_covered, pattern.filters)) and all(is_covered(unnest.items) for unnest in pattern.unnests)
@@ -85,9 +138,16 @@ def _is_covered(pattern: Pattern) -> bool:
 
 def _seeded(read: Read) -> Answer | None:
     form = arrays_form(read.plan)
-    if form is None or not _begins_at_few(read, form) or not _is_at_hand(read, form):
+    if form is None or not (_has_few_rows(read) or _begins_at_few(read, form) or form.is_product):
         return None
-    return _answer(read, MAX_COUNTED if form.is_counted else None)
+    if not _is_at_hand(read, form):
+        return None
+    return _answer(read, form, MAX_COUNTED if form.is_counted else None)
+
+
+def _has_few_rows(read: Read) -> bool:
+    """Whether a stage gives few rows."""
+    return read.start_rows is not None and read.start_rows.num_rows <= MAX_SCANNED
 
 
 def _begins_at_few(read: Read, form: ArraysForm) -> bool:
@@ -103,14 +163,14 @@ def _begins_at_few(read: Read, form: ArraysForm) -> bool:
 
 def _is_at_hand(read: Read, form: ArraysForm) -> bool:
     """Whether nodes and edges have numbers that are held or stored."""
-    compact = Compact(read.view, read.arguments.deadline)
-    return all(compact.nodes_at_hand(name) is not None for name in form.node_types) and all(
+    compact = GraphArrays(read.view, read.arguments.deadline)
+    return all(compact.nodes_if_cached(name) is not None for name in form.node_types) and all(
         compact.has_edges_at_hand(name) for name in form.edge_types
     )
 
 
-def _answer(read: Read, most: int | None = None) -> Answer | None:
-    matcher = PatternMatcher(read.view, read.arguments)
+def _answer(read: Read, form: ArraysForm, most: int | None = None) -> Answer | None:
+    matcher = PatternMatcher(read.view, read.arguments, read.start_rows, form.needs)
     matcher.most = matcher.most if most is None else min(most, matcher.most)
     try:
         table = ResultTable(matcher, read.plan).table(matcher.match(read.plan.pattern))
@@ -124,13 +184,13 @@ def _answer(read: Read, most: int | None = None) -> Answer | None:
 
 def _any(read: Read) -> Answer | None:
     form = arrays_form(read.plan)
-    return None if form is None or not _is_worth(read, form) else _answer(read)
+    return None if form is None or not _is_worth(read, form) else _answer(read, form)
 
 
 def _is_worth(read: Read, form: ArraysForm) -> bool:
     """Whether its numbers fit in the cache; without an expansion, also whether they are at hand, and the table is not so long that
     a scan is streamed."""
-    view, compact = read.view, Compact(read.view, read.arguments.deadline)
+    view, compact = read.view, GraphArrays(read.view, read.arguments.deadline)
     rows = {name: view.rows(f"node:{name}") for name in form.node_types}
     if form.edge_types:
         return compact.fits(sum(rows.values()), sum(view.rows(f"edge:{name}") for name in form.edge_types))

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from omnigraph.errors import ArithmeticOverflow
-from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.interpreter import Interpreter, as_mask
 from omnigraph.expressions.usage import variables
 from omnigraph.language.query.plan import Direction, Expansion, Expression, Pattern, PropertyRef
-from omnigraph.read.inputs.adjacency import Compact
+from omnigraph.read.inputs.adjacency import GraphArrays
 from omnigraph.tables.adjacency.csr import Adjacency
 from omnigraph.tables.ascending import distinct
 
@@ -80,7 +80,7 @@ class Counting:
     """The numbers for one set of arguments. An array for a variable has one number per node of `few[variable]`, or of its whole
     type."""
 
-    def __init__(self, compact: Compact, tree: Tree, arguments: Arguments) -> None:
+    def __init__(self, compact: GraphArrays, tree: Tree, arguments: Arguments) -> None:
         self.compact, self.arguments = compact, arguments
         self.types, self.branches, self._conditions = tree.types, tree.branches, tree.conditions
         self.sizes = {variable: compact.nodes(type_name).size for variable, type_name in tree.types.items()}

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from omnigraph.errors import ResourceExhausted
-from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.predicates import Predicate
 from omnigraph.language.query.plan import UNBOUNDED, Expansion
 from omnigraph.read.inputs import sources
-from omnigraph.read.inputs.adjacency import Compact, has_ordinals, reachable
+from omnigraph.read.inputs.adjacency import GraphArrays, has_ordinals, reachable
 from omnigraph.read.inputs.scans import read_table
 from omnigraph.read.sql.shapes import KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
 from omnigraph.read.strategies.strategy import Answer, InputChoice, Read, Strategy, hop_name
+from omnigraph.snapshot import View
 from omnigraph.tables.adjacency.nodes import Nodes
 from omnigraph.tables.ascending import distinct
-from omnigraph.views import View
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +29,7 @@ def _answer(read: Read) -> Answer | None:
     if not read.prepared().form(has_ordinals):
         return None
     prepared = read.prepared("ordinal")
-    is_worth = bool(prepared.query.hops) and Compact(read.view).fits_query(prepared.query)
+    is_worth = bool(prepared.query.hops) and GraphArrays(read.view).fits_query(prepared.query)
     if read.mode != "csr" and not is_worth:
         return None
     dense = _Dense(read.view, prepared.query, read.arguments)
@@ -47,7 +47,7 @@ class _Dense:
         self.view = view
         self.query = query
         self.arguments = arguments
-        self.compact = Compact(view, arguments.deadline)
+        self.compact = GraphArrays(view, arguments.deadline)
         self.relations: dict[str, pa.Table] = {}
         self.choices: list[InputChoice] = []
         self._nodes = {node.name: node for node in query.inputs}

@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.usage import blocks, references, searches, variables
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.plan import Aggregate, EntityRef, Expression, PropertyRef, ReadPlan
-from omnigraph.read.inputs.adjacency import Compact, has_ordinals
+from omnigraph.read.inputs.adjacency import GraphArrays, has_ordinals
 from omnigraph.read.sql.shapes import OutputColumn
 from omnigraph.read.strategies.counting import Counting, DirectedExpansion, NotFactored, Tree, Weight, branch, largest
 from omnigraph.read.strategies.forms import is_ordered
 from omnigraph.read.strategies.grouping import MAX_EXACT, Cut, Grouping
 from omnigraph.read.strategies.strategy import Answer, InputChoice, Read, Strategy, hop_name
+from omnigraph.snapshot import View
 from omnigraph.tables.adjacency.nodes import CodedColumn
-from omnigraph.views import View
 
 if TYPE_CHECKING:
     import numpy as np
@@ -163,7 +163,7 @@ def _answer(read: Read) -> Answer | None:
         return None
     prepared = read.prepared("ordinal")
     form = prepared.form(factored_form)
-    if form is None or not Compact(read.view).fits_query(prepared.query):
+    if form is None or not GraphArrays(read.view).fits_query(prepared.query):
         return None
     try:
         table = _Factored(read.view, form, read.arguments).run(prepared.query.outputs)
@@ -185,7 +185,7 @@ class _Factored:
     def __init__(self, view: View, form: FactoredForm, arguments: Arguments) -> None:
         self.view, self.form, self.arguments = view, form, arguments
         self.plan = form.plan
-        self.compact = Compact(view, arguments.deadline)
+        self.compact = GraphArrays(view, arguments.deadline)
         self.counting = Counting(self.compact, form.tree, arguments)
 
     def run(self, outputs: tuple[OutputColumn, ...]) -> pa.Table:

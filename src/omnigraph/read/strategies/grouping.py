@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.functions import Arguments
 from omnigraph.language.query.plan import Aggregate, ReadPlan
 from omnigraph.read import engine
 from omnigraph.read.strategies.counting import largest
 from omnigraph.read.strategies.forms import is_ordered
-from omnigraph.relational.sql import column, named, table, to_sql
-from omnigraph.relational.trees import exp
+from omnigraph.relational.sql import column, exp, named, table, to_sql
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,28 +11,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from omnigraph._internal.caches import LruCache
 from omnigraph.errors import ArithmeticOverflow
-from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.interpreter import Interpreter, as_mask
 from omnigraph.expressions.predicates import Predicate, conjuncts, stated_column
 from omnigraph.expressions.usage import variables
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.query.plan import (
-    Aggregate,
-    Binding,
-    EntityRef,
-    Expression,
-    Pattern,
-    PropertyRef,
-    ReadPlan,
-)
-from omnigraph.read.inputs.adjacency import Compact
+from omnigraph.language.query.plan import Aggregate, Binding, EntityRef, Expression, Pattern, PropertyRef, ReadPlan
+from omnigraph.read.inputs.adjacency import GraphArrays
 from omnigraph.read.result import Values
 from omnigraph.read.sql.key_columns import keys_as_ids
 from omnigraph.read.strategies.counting import DirectedExpansion, branch
 from omnigraph.read.strategies.forms import direct_form
 from omnigraph.read.strategies.strategy import Answer, InputChoice, Read, Strategy, hop_name
-from omnigraph.remembered import Remembered
 from omnigraph.tables.adjacency.nodes import Nodes
 from omnigraph.tables.changed_table import ChangedTable
 from omnigraph.values.canonical import canonical_text
@@ -87,7 +79,7 @@ class KeyedForm:
         return [canonical_text(value, self.named_by.type) for value in values]
 
 
-_forms: Remembered[tuple[ReadPlan, KeyedForm | None]] = Remembered(512)
+_forms: LruCache[tuple[ReadPlan, KeyedForm | None]] = LruCache(512)
 
 
 def keyed_form(plan: ReadPlan, catalog: Catalog) -> KeyedForm | None:
@@ -209,7 +201,7 @@ class _Walk:
     def __init__(self, read: Read, form: KeyedForm) -> None:
         self.form = form
         self.plan, self.arguments = read.plan, read.arguments
-        self.compact = Compact(read.view, read.arguments.deadline)
+        self.compact = GraphArrays(read.view, read.arguments.deadline)
         self.numbers: dict[str, np.ndarray] = {}
         self.looked_up: pa.Table | None = None
         """Inline rows, if they are all that is needed; the numbers are then positions in this table."""
@@ -239,7 +231,7 @@ class _Walk:
     # ------------------------------------------------------------ matches
 
     def _nodes(self, variable: str) -> Nodes:
-        nodes = self.compact.nodes_at_hand(self.form.types[variable])
+        nodes = self.compact.nodes_if_cached(self.form.types[variable])
         if nodes is None:
             raise _NotFew
         return nodes

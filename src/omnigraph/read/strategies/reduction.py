@@ -10,24 +10,24 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from omnigraph._internal.caches import LruCache
 from omnigraph.errors import ArithmeticOverflow
-from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.interpreter import NotInterpreted, satisfying
 from omnigraph.expressions.predicates import Predicate
+from omnigraph.indexing.indexes import index_specs
 from omnigraph.language.catalog import NodeType
 from omnigraph.language.query.plan import Expression, Pattern
-from omnigraph.maintenance.indexes import index_specs
 from omnigraph.read.inputs import sources
-from omnigraph.read.inputs.adjacency import Compact, reachable
-from omnigraph.read.sql.prepared import PreparedQuery
+from omnigraph.read.inputs.adjacency import GraphArrays, reachable
+from omnigraph.read.sql.compiler import PreparedQuery
 from omnigraph.read.sql.shapes import EDGE, GIVEN, KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
 from omnigraph.read.strategies.strategy import Answer, InputChoice, Path, Read, Strategy, hop_name
-from omnigraph.remembered import Remembered
+from omnigraph.snapshot import View
 from omnigraph.tables.ascending import distinct
 from omnigraph.values.arrow import arrow_type
 from omnigraph.values.canonical import canonical_text
 from omnigraph.values.types import PropertyType, Scalar
-from omnigraph.views import View
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,7 +75,7 @@ def _answer(read: Read) -> Answer | None:
 REDUCTION = Strategy("reduction", frozenset({"auto", "index"}), _answer)
 
 
-_indexed: Remembered[tuple[NodeType, frozenset[str]]] = Remembered(512)
+_indexed: LruCache[tuple[NodeType, frozenset[str]]] = LruCache(512)
 
 
 def _indexed_columns(entity: NodeType) -> frozenset[str]:
@@ -111,7 +111,7 @@ class _Reduction:
         self.arguments = arguments
         self.forced = forced
         self.is_checked = True
-        self.compact = Compact(view, arguments.deadline)
+        self.compact = GraphArrays(view, arguments.deadline)
         self.relations: dict[str, pa.Table] = {}
         self.choices: list[InputChoice] = []
         self._ids: dict[str, list[str]] = {}

@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from omnigraph.expressions.arguments import Arguments
+from omnigraph.expressions.functions import Arguments
 from omnigraph.language.query.plan import UNBOUNDED, Expansion, ReadPlan
 from omnigraph.read.result import Values
-from omnigraph.views import View
+from omnigraph.snapshot import View
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from omnigraph.read.sql.prepared import PreparedQuery
+    from omnigraph.read.sql.compiler import PreparedQuery
     from omnigraph.read.sql.shapes import Keys
 
 Mode = Literal["auto", "scan", "index", "csr"]
@@ -54,7 +54,7 @@ class Read:
     _shared: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def prepared(self, keys: Keys = "id", *, elide: bool = True) -> PreparedQuery:
-        from omnigraph.read.sql.prepared import prepare
+        from omnigraph.read.sql.compiler import prepare
 
         return prepare(self.plan, self.view.catalog, keys, elide=elide)
 
@@ -94,5 +94,6 @@ def hop_name(expansion: Expansion) -> str:
     edge = edge if expansion.walk is None else f"${expansion.walk.edge}:"
     way = " (backwards)" if expansion.direction == "in" else ""
     if expansion.path is not None:
-        return f"shortest path from ${expansion.source} to ${expansion.target} along {word}{bounds}"
+        number = "paths" if expansion.path.is_every else "path"
+        return f"shortest {number} from ${expansion.source} to ${expansion.target} along {word}{bounds}"
     return f"${expansion.source} {edge}{word}{bounds} ${expansion.target}{way}"

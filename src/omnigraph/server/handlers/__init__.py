@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 _MODULES = (
     *("service", "reads", "writes", "branches", "commits", "stored_queries", "loads", "streams", "blobs", "mcp"),
-    *("catalogs", "entities", "feeds", "histories", "jobs", "languages", "studio", "upkeep"),
+    *("catalogs", "entities", "feeds", "histories", "jobs", "languages", "studio", "maintenance"),
 )
 
 

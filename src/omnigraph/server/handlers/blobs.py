@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 
 from omnigraph.server.calls import HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
-from omnigraph.server.refusals import BlobChanged, RangeNotSatisfiable
+from omnigraph.server.problems import BlobChanged, RangeNotSatisfiable
 from omnigraph.server.route import BYTES
 
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")

@@ -12,8 +12,8 @@ from omnigraph.wire.members import JsonObject, present
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from omnigraph.indexing.indexes import IndexState
     from omnigraph.language.catalog import Catalog, EntityType, Property
-    from omnigraph.maintenance.indexes import IndexState
 
 
 @handles("getCatalog")

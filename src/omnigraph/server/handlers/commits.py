@@ -28,12 +28,11 @@ def list_commits(call: RouteCall) -> HandlerResult:
     since, until = (_time(name, query.get(name)) for name in ("since", "until"))
     wanted: list[Commit] = []
     graph = call.graph
-    size = _FILTERED_PAGE if {"kind", "since", "until"} & query.keys() else limit + 1
+    size = _FILTERED_PAGE if {"since", "until"} & query.keys() else limit + 1
     while len(wanted) <= limit:
-        page = graph.commits(branch, limit=size, before=before, actor=query.get("actor"))
+        page = graph.commits(branch, limit=size, before=before, actor=query.get("actor"), kind=query.get("kind"))
         for commit in page:
-            is_of_kind = query.get("kind") in (None, commit.kind)
-            if is_of_kind and (since is None or commit.at >= since) and (until is None or commit.at <= until):
+            if (since is None or commit.at >= since) and (until is None or commit.at <= until):
                 wanted.append(commit)
         if len(page) < size:
             break

@@ -10,12 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import HistoryGap, LimitExceeded, OmnigraphError, UsageError
+from omnigraph.server.auth import TICKET_SECONDS, check_target
 from omnigraph.server.calls import HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.streams import note_lag, page_limit
 from omnigraph.server.problems import error_json
 from omnigraph.server.route import EVENTS
-from omnigraph.server.tickets import TICKET_SECONDS, check_target
 from omnigraph.wire.changes import feed_json
 from omnigraph.wire.members import JsonObject
 

@@ -10,15 +10,14 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import LimitExceeded, UsageError
-from omnigraph.server.arrow import ARROW, table_answer
+from omnigraph.server.bodies import ARROW, table_answer
 from omnigraph.server.calls import MAIN, HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.commits import IMMUTABLE
 from omnigraph.server.handlers.entities import NEXT_PAGE
 from omnigraph.server.handlers.streams import MAX_PAGE_CHANGES
 from omnigraph.server.headers import accepts
-from omnigraph.server.pages import PagePosition, limit_of, pinned, place_of
-from omnigraph.server.shapes import commit_shape
+from omnigraph.server.shapes import PagePosition, commit_shape, limit_of, pinned, place_of
 from omnigraph.wire.changes import change_json
 from omnigraph.wire.history import tag_json
 from omnigraph.wire.members import JsonObject, present

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import NotFound, RecordError, UsageError
-from omnigraph.policy import Ask, is_allowed
+from omnigraph.policy import AccessRequest, is_allowed
 from omnigraph.server.calls import MAIN, REPLAYED, HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.feeds import event
-from omnigraph.server.jobs import Job
-from omnigraph.server.limits import too_large
+from omnigraph.server.jobs import Job, receive_into, spool
 from omnigraph.server.route import EVENTS, NDJSON
+from omnigraph.server.settings import too_large
 from omnigraph.server.shapes import load_shape
-from omnigraph.server.spools import receive_into, spool
 from omnigraph.storage.options import scheme_of
 from omnigraph.wire.members import JsonObject
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph.graph import PreparedWrite
-    from omnigraph.pipeline.load.receipt import LoadReceipt
+    from omnigraph.load.receipt import LoadReceipt
 
 PIECE_BYTES = 64 * 1024
 MAX_FILES = 1_000
@@ -45,7 +44,7 @@ async def start_load(call: RouteCall) -> HandlerResult:
 def _allowed(source: str, prefixes: tuple[str, ...]) -> str:
     """UsageError for what does not lie below an address that the cluster file allows: no request reaches other files, and the load
     follows no link out of there."""
-    from omnigraph.pipeline.load.files import ConfinedPath
+    from omnigraph.load.files import ConfinedPath
 
     parts = source.replace("\\", "/").split("/")
     is_plain = ".." not in parts and "\0" not in source and "%" not in source
@@ -115,7 +114,7 @@ def file_name(header: str | None) -> str:
 
 def _uncompressed(name: str) -> str:
     """UsageError for a compressed file: its text may be of any size, whatever the body's."""
-    from omnigraph.pipeline.load.files import COMPRESSIONS
+    from omnigraph.load.files import COMPRESSIONS
 
     if Path(name).suffix.lower() in COMPRESSIONS:
         raise UsageError(f"'{name}' is compressed, which an upload may not be", hint="unpack it")
@@ -182,7 +181,7 @@ def _own_job(call: RouteCall) -> Job:
 
 def _is_admin(call: RouteCall) -> bool:
     gate = call.of_graph.gate
-    return gate is None or is_allowed(gate, call.actor_id, Ask("admin"))
+    return gate is None or is_allowed(gate, call.actor_id, AccessRequest("admin"))
 
 
 @handles("listJobs")
@@ -193,7 +192,7 @@ async def list_jobs(call: RouteCall) -> HandlerResult:
     jobs = call.service.jobs.of_graph(call.of_graph.id)
     shown = [job.to_json() for job in jobs if is_admin or job.actor_id == call.actor_id]
     prepared = await call.run("read", call.graph.recovery.list) if is_admin else []
-    return HandlerResult({"jobs": [*shown, *map(_left_over, prepared)]})
+    return HandlerResult({"jobs": [*shown, *(_left_over(write) for write in prepared if write.branch is not None)]})
 
 
 def _left_over(write: PreparedWrite) -> JsonObject:

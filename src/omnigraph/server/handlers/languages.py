@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @handles("getLanguage")
 def language(_call: RouteCall) -> HandlerResult:
-    from omnigraph.language.editor_tables import editor_tables
+    from omnigraph.language.query.completion import editor_tables
 
     tables = editor_tables()
     etag = hashlib.sha256(json.dumps(tables).encode()).hexdigest()[:32]

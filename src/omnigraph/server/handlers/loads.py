@@ -14,11 +14,11 @@ from omnigraph.server.calls import MAIN, REPLAYED, HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.jobs import received_files
 from omnigraph.server.handlers.writes import counts_of
+from omnigraph.server.jobs import receive_into, spool, spool_folder
 from omnigraph.server.shapes import load_detail, load_shape
-from omnigraph.server.spools import receive_into, spool, spool_folder
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.load.receipt import LoadReceipt
+    from omnigraph.load.receipt import LoadReceipt
 
 
 @handles("cluster_load")
@@ -78,7 +78,7 @@ def _loaded_files(call: RouteCall, places: list[Path]) -> HandlerResult:
 
 def _counted(call: RouteCall, receipt: LoadReceipt) -> LoadReceipt:
     """A load that was made before, with what its commit changed."""
-    from omnigraph.pipeline.load.receipt import LoadCounts
+    from omnigraph.load.receipt import LoadCounts
 
     assert receipt.commit is not None, "it has a commit"
     changes = counts_of(call, receipt.commit.id)
@@ -117,7 +117,7 @@ def _answered(call: RouteCall, receipt: LoadReceipt, from_: str | None, *, names
 
 def _rebuilt(receipt: LoadReceipt, place: Path) -> LoadReceipt:
     """A load that was made before: its commit says nothing of entities that stayed as they were, the same body does."""
-    from omnigraph.pipeline.load.receipt import LoadCounts
+    from omnigraph.load.receipt import LoadCounts
 
     counts: Counter[str] = Counter()
     with place.open("rb") as lines:

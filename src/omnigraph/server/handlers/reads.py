@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnigraph.deadlines import Deadline
+from omnigraph._internal.deadlines import Deadline
 from omnigraph.errors import LimitExceeded
-from omnigraph.server.arrow import ARROW, arrow_answer
+from omnigraph.server.bodies import ARROW, arrow_answer
 from omnigraph.server.calls import HandlerResult, RouteCall, encoded, json_bytes
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.headers import accepts

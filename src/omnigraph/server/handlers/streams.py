@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import CommitNotFound, LimitExceeded, PolicyDenied
+from omnigraph.server.bodies import compressed
 from omnigraph.server.calls import HandlerResult, RouteCall
-from omnigraph.server.compression import compressed
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.commits import IMMUTABLE, named_commit
 from omnigraph.server.route import NDJSON

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.runtime import ByteCache
-from omnigraph.tables.adjacency.cover import Cover, added_since, cover
+from omnigraph._internal.runtime import ByteCache
+from omnigraph.metering import Threads
+from omnigraph.tables.addresses import Fragment
 from omnigraph.tables.adjacency.csr import MAX_NUMBERS, Adjacency, Csr, JoinedCsr, PairChanges, csr_of, order_pairs
 from omnigraph.tables.adjacency.nodes import Nodes, stored_columns
-from omnigraph.tables.adjacency.numbering import Numbering
+from omnigraph.tables.adjacency.numbering import Cover, Numbering, added_since, cover
 from omnigraph.tables.adjacency.segment import Arrays, Covered, Header, HeldArrays
 from omnigraph.tables.ascending import is_member, stable_order
 from omnigraph.tables.changed_table import INLINE_FRAGMENT
-from omnigraph.tables.fragment import Fragment
 from omnigraph.tables.table import Table
 
 if TYPE_CHECKING:
@@ -623,7 +622,7 @@ def edge_base(
 
     live = ends.src >= 0
     src, dst = (ends.src, ends.dst) if live.all() else (ends.src[live], ends.dst[live])
-    with ThreadPoolExecutor(2) as pool:
+    with Threads(2) as pool:
         backwards = pool.submit(order_pairs, dst, src, sizes[1], sizes[0])
         out = order_pairs(src, dst, sizes[0], sizes[1], ranked=True)
         back = backwards.result()
@@ -667,7 +666,7 @@ def stored_ends(table: Table, fragments: Sequence[Fragment], source: Numbering, 
             first += table.stored_rows[fragment.id]
         places = np.concatenate(kept)
         columns = [_whole(rows.column(name)) for name in ("src", "dst")]
-        with ThreadPoolExecutor(2) as pool:
+        with Threads(2) as pool:
             near, far = pool.map(partial(Numbering.numbers, add=True), (source, target), columns)
         src[places], dst[places] = near, far
     return EndNumbers(src, dst)

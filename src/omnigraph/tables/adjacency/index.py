@@ -12,10 +12,10 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from omnigraph._internal.runtime import ByteCache
 from omnigraph.errors import StorageError
-from omnigraph.runtime import ByteCache
 from omnigraph.storage import Store
-from omnigraph.tables.adjacency.cover import covers_of
+from omnigraph.tables.addresses import OFFSET_BITS, ROW_ADDRESS, Fragment
 from omnigraph.tables.adjacency.edges import (
     EdgeBase,
     Edges,
@@ -28,10 +28,9 @@ from omnigraph.tables.adjacency.edges import (
     stored_ends,
 )
 from omnigraph.tables.adjacency.nodes import CodedColumn, Nodes, NumberedColumn, base_column, nodes_at
-from omnigraph.tables.adjacency.numbering import Numbering, SortedIds, sorted_ids
+from omnigraph.tables.adjacency.numbering import Numbering, SortedIds, covers_of, sorted_ids
 from omnigraph.tables.adjacency.segment import Segment, SegmentLostError, open_segment
 from omnigraph.tables.changed_table import INLINE_FRAGMENT, ChangedTable
-from omnigraph.tables.fragment import OFFSET_BITS, ROW_ADDRESS, Fragment
 from omnigraph.tables.lookups import MAX_KEYS_FRAGMENTS
 from omnigraph.tables.table import Table
 
@@ -84,7 +83,7 @@ class AdjacencyIndex:
     def nodes(self, table: Table) -> Nodes:
         return self._cache.get(("nodes", self._root, table.content), lambda: self._make_nodes(table))
 
-    def nodes_at_hand(self, table: Table) -> Nodes | None:
+    def nodes_if_cached(self, table: Table) -> Nodes | None:
         """Like `nodes`; None if that would mean reading many ids."""
         is_held = ("nodes", self._root, table.content) in self._cache
         return self.nodes(table) if is_held or is_small(table) or self._has_stored_ids(table) else None

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.tables.adjacency.cover import Cover, added_since, cover
-from omnigraph.tables.adjacency.numbering import Numbering
+from omnigraph.tables.addresses import OFFSET_BITS, Fragment
+from omnigraph.tables.adjacency.numbering import Cover, Numbering, added_since, cover
 from omnigraph.tables.changed_table import INLINE_FRAGMENT
-from omnigraph.tables.fragment import OFFSET_BITS, Fragment
 from omnigraph.tables.table import Table
 from omnigraph.values.inline_rows import NO_INLINE, Inline
 

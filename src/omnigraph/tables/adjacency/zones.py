@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from omnigraph._internal.runtime import ByteCache
 from omnigraph.errors import StorageError
-from omnigraph.runtime import ByteCache
 from omnigraph.storage import Store
 from omnigraph.tables.adjacency.segment import Covered, Header, Segment, SegmentLostError, open_segment, write_segment
 from omnigraph.tables.lance_errors import translated
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
-    from omnigraph.tables.fragment import Fragment
+    from omnigraph.tables.addresses import Fragment
     from omnigraph.tables.table import Table
 
 FOLDER = "_adjacency"

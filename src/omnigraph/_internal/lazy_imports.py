@@ -1,0 +1,41 @@
+"""Packages whose modules are imported when one of their names is first used."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from omnigraph.errors import MissingExtra
+
+# Optional packages: `pip install omnigraph` leaves them out, and each comes with an extra.
+
+
+def load_extra(package: str, purpose: str, *, extra: str | None = None) -> Any:
+    """Import a package. MissingExtra if it is not installed; `extra` is the extra that installs it, by default one of the same
+    name."""
+    try:
+        return import_module(package)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != package.partition(".")[0]:
+            raise
+        raise MissingExtra(
+            f"{purpose} needs {package}, which is not installed", hint=f"pip install 'omnigraph[{extra or package}]'"
+        ) from None
+
+
+def lazy_attributes(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
+    """The `__getattr__` of a package. `homes` has the names that come from each module and, under the package's own name, its
+    modules."""
+    home_of = {name: home for home, names in homes.items() for name in names}
+
+    def find(name: str) -> object:
+        home = home_of.get(name)
+        if home is None:
+            raise AttributeError(f"module '{package}' has no attribute '{name}'")
+        value = import_module(f"{package}.{name}") if home == package else getattr(import_module(home), name)
+        setattr(sys.modules[package], name, value)  # so that this is called once per name
+        return value
+
+    return find

@@ -1,0 +1,94 @@
+"""Upkeep: what is stored, compaction, cleanup, prepared writes; and what the caller may do."""
+
+from __future__ import annotations
+
+from omnigraph.policy import ACTIONS, AccessRequest, Action, Authorizer, ask_on, denied, is_allowed
+from omnigraph.server.calls import HandlerResult, RouteCall
+from omnigraph.server.handlers.binding import handles
+from omnigraph.server.shapes import commit_shape
+from omnigraph.wire.history import prepared_json
+from omnigraph.wire.maintenance import cleanup_json, optimize_json, storage_json
+
+_ORDINARY_BRANCH = "any-branch-that-no-rule-names"
+
+
+@handles("getStorage")
+def get_storage(call: RouteCall) -> HandlerResult:
+    graph, branch = call.graph, call.existing_branch()
+    commit = graph.commit(branch)
+    body = storage_json(graph.storage(branch))
+    numbers = {
+        "branches": len(graph.branches.list()),
+        "tags": len(graph.tags.list()),
+        "commits": commit.ref.seq + 1,
+    }
+    return HandlerResult({**body, **numbers}, commit=commit.id)
+
+
+@handles("optimizeGraph")
+def optimize(call: RouteCall) -> HandlerResult:
+    dry_run = call.body.get("dry_run", False)
+    report = call.graph.optimize(call.branch, dry_run=dry_run)
+    body = optimize_json(call.of_graph.uri, call.branch, report, dry_run=dry_run)
+    if report.commit is not None:
+        body["commit"] = commit_shape(report.commit)
+    return HandlerResult(body, commit=None if report.commit is None else report.commit.id)
+
+
+@handles("cleanUpGraph")
+def clean_up(call: RouteCall) -> HandlerResult:
+    """Nothing is removed unless the caller confirms it."""
+    body = call.body
+    report = call.graph.cleanup(
+        keep=body.get("keep"),
+        older_than=body.get("older_than"),
+        branches=body.get("branches"),
+        dry_run=not body.get("confirm", False),
+    )
+    return HandlerResult(cleanup_json(report))
+
+
+@handles("listPrepared")
+def list_prepared(call: RouteCall) -> HandlerResult:
+    return HandlerResult({"prepared": [prepared_json(prepared) for prepared in call.graph.recovery.list()]})
+
+
+@handles("resumePrepared")
+def resume_prepared(call: RouteCall) -> HandlerResult:
+    commit = call.graph.recovery.resume(call.path["commit_id"], actor=call.actor_id)
+    return HandlerResult({"commit": commit_shape(commit)}, commit=commit.id)
+
+
+@handles("discardPrepared")
+def discard_prepared(call: RouteCall) -> HandlerResult:
+    call.graph.recovery.discard(call.path["commit_id"])
+    return HandlerResult({"graph_commit_id": call.path["commit_id"]})
+
+
+@handles("getRights")
+def rights(call: RouteCall) -> HandlerResult:
+    """What to show and what to grey out; the gate is asked again when something is done."""
+    gate, actor = call.of_graph.gate, call.actor_id
+    protected: frozenset[str] = getattr(gate, "protected_branches", frozenset())
+    actions = {
+        action: "all" if gate is None else _scope(gate, actor, action, scope, protected)
+        for action, scope in ACTIONS.items()
+        if scope != "server"
+    }
+    if set(actions.values()) == {"none"} and not any(map(call.may_invoke, call.of_graph.queries)):
+        raise denied(actor, AccessRequest("read"))
+    return HandlerResult({"actor_id": actor, "actions": actions, "protected_branches": sorted(protected)})
+
+
+def _scope(gate: Authorizer, actor: str | None, action: Action, scope: str, protected: frozenset[str]) -> str:
+    if scope == "graph":
+        return "all" if is_allowed(gate, actor, AccessRequest(action)) else "none"
+
+    def on(branch: str) -> bool:
+        return is_allowed(gate, actor, ask_on(action, branch))
+
+    on_protected = any(map(on, sorted(protected)))
+    on_others = on(_ORDINARY_BRANCH)
+    if on_others:
+        return "all" if on_protected or not protected else "unprotected"
+    return "protected" if on_protected else "none"
