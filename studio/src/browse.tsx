@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ask, graphPath, pathOf, read, saveFile, type Fields, type Json } from "./api";
 import { EntityPanel } from "./entity";
-import { count, csv, plural, shortId, shown } from "./format";
+import { count, csv, numberOf, plural, shortId, shown } from "./format";
 import { catalog, commitId, go, graph, isEdge, link, param, place, setParams, typeNamed } from "./state";
 import { Button, CommitLink, copy, Dialog, Empty, EntityLink, Head, MenuButton, Problem, Skeleton, TypeName, useKeys, useLater, useLoad, useWindow } from "./ui";
 import type { EdgeInfo, EntityPage, NodeInfo, Property, Result } from "./wire";
@@ -62,7 +62,7 @@ function columnsOf(info: NodeInfo | EdgeInfo): Column[] {
 /** The value of a filter as a parameter of the query. */
 function valueOf(text: string, op: string, property: Property | undefined): Json {
   const one = (each: string): Json => {
-    if (property && /^[IUF]\d+$/.test(property.scalar) && each !== "" && !Number.isNaN(Number(each))) return Number(each);
+    if (property && /^[IUF]\d+$/.test(property.scalar) && each !== "") return numberOf(each, property.scalar);
     if (property?.scalar === "Bool") return each === "true";
     return each;
   };

@@ -48,6 +48,16 @@ export function shown(value: Json | undefined, limit = MAX_SHOWN): string {
   return limit < 400 ? `${text.slice(0, limit)}…` : `${text.slice(0, limit)}… (${count(text.length)} characters)`;
 }
 
+/** A number as JSON carries it: a value of an integer type that a double cannot hold travels as its text. */
+export function numberOf(text: string, scalar: string): number | string {
+  const value = Number(text);
+  return Number.isNaN(value) || (/^[IU]/.test(scalar) && !Number.isSafeInteger(value)) ? text.trim() : value;
+}
+
+/** JSON of a list; its items stay the numbers that were typed. */
+export const listOf = (text: string, scalar: string): Json =>
+  (JSON.parse as (text: string, reviver: (name: string, value: Json, from?: { source?: string }) => Json) => Json)(text, (_, value, from) => (typeof value === "number" && from?.source ? numberOf(from.source, scalar) : value));
+
 export const sameValue = (one: Json | undefined, other: Json | undefined): boolean => JSON.stringify(one ?? null) === JSON.stringify(other ?? null);
 
 /** Words of two texts: kept, added, removed. Long texts are compared by their common ends only. */

@@ -105,7 +105,7 @@ function Bands() {
           <a class="text-link" href={link(place.value.view, place.value.rest, { rev: null, at: null })}>Back to main</a>
         </div>
       )}
-      {moved.value && head && (
+      {moved.value && moved.value !== commitId.value && head && (
         <div class="band">
           <span>{rev.value} moved: this page shows {shortId(commitId.value)}.</span>
           <Button onClick={readAgain}>Refresh</Button>

@@ -1,7 +1,7 @@
 /** Review a merge: its outcome before anything happens, every conflict in three columns, and the decision. */
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { ask, get, graphPath, pathOf, type Fields, type Json } from "./api";
-import { count, plural, sameValue, shortId, shown } from "./format";
+import { count, listOf, numberOf, plural, sameValue, shortId, shown } from "./format";
 import { catalog, go, graph, link, place, readAgain, refs, typeNamed, whyNot } from "./state";
 import { Button, CommitLink, Empty, EntityLink, Head, Loaded, Problem, Sign, TypeName, useKeys, useLoad, useWrite, Value } from "./ui";
 import type { BranchDetail, Commit, Conflict, Diff, Image, Review } from "./wire";
@@ -416,15 +416,16 @@ function EditForm({ conflict, initial, onSave }: { conflict: Conflict; initial: 
       if (!property.nullable) wrong = "it is needed";
     } else if (property.list || property.vector_dim) {
       try {
-        value = JSON.parse(text) as Json;
+        value = listOf(text, property.scalar);
       } catch {
         wrong = "a JSON list";
       }
     } else if (/^[IUF]\d+$/.test(property.scalar)) {
-      value = Number(text);
+      value = numberOf(text, property.scalar);
+      const size = Number(text);
       const range = info.constraints.find((each) => each.kind === "range" && each.fields.includes(name));
-      if (Number.isNaN(value) || (/^[IU]/.test(property.scalar) && !Number.isInteger(value))) wrong = `a number (${property.scalar})`;
-      else if (range && ((range.minimum !== undefined && value < range.minimum) || (range.maximum !== undefined && value > range.maximum))) wrong = `${range.minimum ?? ""} to ${range.maximum ?? ""}`;
+      if (Number.isNaN(size) || (/^[IU]/.test(property.scalar) && !Number.isInteger(size))) wrong = `a number (${property.scalar})`;
+      else if (range && ((range.minimum !== undefined && size < range.minimum) || (range.maximum !== undefined && size > range.maximum))) wrong = `${range.minimum ?? ""} to ${range.maximum ?? ""}`;
     } else if (property.scalar === "Bool") {
       value = text === "true";
       if (!["true", "false"].includes(text)) wrong = "true or false";

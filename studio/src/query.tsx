@@ -2,9 +2,9 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { EditorView } from "@codemirror/view";
 import { ask, ApiError, get, graphPath, read, saveFile, type Fields, type Json } from "./api";
-import { count, csv, plural, shortId, shown } from "./format";
+import { count, csv, listOf, numberOf, plural, shortId, shown } from "./format";
 import { Picture, type PictureEdge, type PictureNode } from "./picture";
-import { asApiError, catalog, commitId, go, graph, isBranch, link, nodeTypes, param, refs, rev, rights, setParams, whyNot } from "./state";
+import { asApiError, catalog, commitId, go, graph, isBranch, link, nodeTypes, param, readAgain, refs, rev, rights, setParams, whyNot } from "./state";
 import { Button, CommitLink, copy, Empty, Head, Loaded, MenuButton, Problem, Skeleton, Tabs, useLoad, useWindow, useWrite, Value } from "./ui";
 import type { Commit, Diagnostic, Result, StoredQuery } from "./wire";
 
@@ -42,14 +42,14 @@ export function declared(text: string): { name: string; type: string }[] {
   });
 }
 
-const isMutation = (text: string) => /\{\s*(insert|update|delete)\b/.test(text.replace(/"(?:[^"\\]|\\.)*"/g, '""').replace(/(\/\/|#).*/g, ""));
+const isMutation = (text: string) => /\{\s*(insert|create|upsert|update|delete)\s+[A-Z]/.test(text.replace(/"(?:[^"\\]|\\.)*"/g, '""').replace(/(\/\/|#).*/g, ""));
 
 function valueOf(text: string, type: string): Json {
   if (text === "") return null;
   const bare = type.replace("?", "");
-  if (/^[IUF]\d+$/.test(bare)) return Number.isNaN(Number(text)) ? text : Number(text);
+  if (/^[IUF]\d+$/.test(bare)) return numberOf(text, bare);
   if (bare === "Bool") return text === "true";
-  if (bare.startsWith("[") || bare.startsWith("Vector")) return JSON.parse(text) as Json;
+  if (bare.startsWith("[") || bare.startsWith("Vector")) return listOf(text, bare.replace("[", ""));
   return text;
 }
 
@@ -81,6 +81,7 @@ function Workbench() {
   const writes = isMutation(text);
   const write = useWrite<{ commit: Commit | null; affected_nodes: number; affected_edges: number }>((value) => {
     setAnswer({ isBusy: false });
+    readAgain();
     if (value.commit) go(link("commit", [value.commit.graph_commit_id]));
   });
   const paramsNow = (): Record<string, Json> => Object.fromEntries(parameters.flatMap(({ name, type }) => (values[name] === undefined || values[name] === "" ? [] : [[name, valueOf(values[name]!, type)]])));

@@ -32,6 +32,7 @@ def test_optimize_says_why_and_then_has_nothing_left_to_do(tmp_path: Path) -> No
     planned = {table.table_key: table for table in graph.optimize(dry_run=True).tables}
     (rewrite, *builds) = planned["edge:Knows"].actions
     assert rewrite == "write 1 of 1 fragments again (1 small, 1 with deleted rows)"
+    assert [key for key, table in planned.items() if table.is_worthwhile] == ["node:P"], "2,500 rows are read at once"
     assert builds == [f"build index {column}.btree for 2,500 rows" for column in ("dst", "id", "src")]
     assert {each.reason for each in planned["edge:Knows"].before.pending} == {"never built"}
     before = graph.commit()

@@ -374,3 +374,23 @@ def test_the_command_line_takes_a_file(graph: og.Graph, tmp_path: Path, capsys: 
     assert run(["branch", "merge", "work", "--resolutions", str(tmp_path / "decided.json"), *where]) == 0
     assert graph.entity("Person", "a")["age"] == 8  # type: ignore[index]
     assert run(["branch", "merge", "work", "--resolutions", str(tmp_path / "decided.json"), *where]) == 1
+
+
+@pytest.mark.parametrize("required", [False, True], ids=["nullable", "required"])
+def test_a_value_that_leaves_out_a_blob_keeps_it(tmp_path: Path, required: bool) -> None:
+    """Over HTTP the bytes are not seen, so they are not sent back either."""
+    blob = "Blob" if required else "Blob?"
+    graph = og.init(
+        tmp_path / "g", schema=f"node File {{ name: String @key  size: I64?  data: {blob} }}", durability="process"
+    )
+    with graph.transaction() as tx:
+        tx.insert("File", name="a", size=1, data=b"first")
+    graph.branches.create("work")
+    edit(
+        graph,
+        work=lambda tx: tx.update("File", "a", size=2),
+        main=lambda tx: tx.update("File", "a", size=3, data=b"second"),
+    )
+    decided = only_conflict(graph).resolve("value", {"name": "a", "size": str(2**53 + 1)})
+    graph.branches.merge("work", resolutions=[decided])
+    assert graph.entity("File", "a") == {"id": "a", "name": "a", "size": 2**53 + 1, "data": b"second"}

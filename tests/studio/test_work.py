@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from studio_browser import TOKEN, Site, Watched, context_of
+from serving import Fixed, tokens
+from studio_browser import TOKEN, Site, Watched, context_of, site_of
 
 import omnigraph as og
 
@@ -219,6 +220,37 @@ def test_a_query_that_writes_needs_the_switch_and_ends_in_its_diff(
     run.click()
     page.wait_for_selector("[role=option] >> text=Bo Lindqvist")
     assert _head(tmp_path).parent.id == before.id  # type: ignore[union-attr]  # it has one
+
+
+def test_large_whole_numbers_stay_exact(watched: Watched, tmp_path: Path) -> None:
+    """No double holds them: in a parameter, in a list, in a mutation, and in a decision about a conflict."""
+    page, first, second = watched.page, 2**53 + 1, 2**60 + 1
+    graph = og.init(tmp_path / "big", "node Row { name: String @key  size: I64?  note: String? }")
+    with site_of(Fixed({"big": tmp_path / "big"}, (tokens(ada=TOKEN),), queries="")) as site:
+        query = 'query add($size: I64) { create Row { name: "a", size: $size } }'
+        watched.open(site, f"/big/query?q={query.replace(' ', '+')}&params=%7B%22size%22%3A%22{first}%22%7D")
+        page.get_by_role("switch").click()
+        page.get_by_role("button", name="Write to main").click()
+        page.wait_for_selector("[role=option] >> text=a")
+        assert graph.entity("Row", "a") == {"id": "a", "name": "a", "size": first, "note": None}
+        listed = "query of($sizes: [I64]) { match { $r: Row  $r.size in $sizes } return { $r.name as name } }"
+        watched.open(site, f"/big/query?q={listed.replace(' ', '+')}")
+        assert page.locator(".band").count() == 0, "what the page itself wrote is what it shows"
+        page.get_by_label("$sizes: [I64]").fill(f"[{first}]")
+        page.get_by_role("button", name="Run").click()
+        page.wait_for_selector("[role=gridcell] >> text=a")
+        graph.branches.create("work")
+        for branch, note in (("work", "theirs"), ("main", "ours")):
+            with graph.transaction(branch) as tx:
+                tx.update("Row", "a", size=second, note=note)
+        watched.open(site, "/big/merge/work/main")
+        page.get_by_role("button", name="Edit", exact=True).click()
+        page.get_by_label("note: String?").fill("decided")
+        page.get_by_role("button", name="Use these values").click()
+        page.locator("button[type=submit]", has_text="into main").click()
+        page.wait_for_selector("text=work is merged into main")
+        assert graph.entity("Row", "a") == {"id": "a", "name": "a", "size": second, "note": "decided"}
+    assert watched.problems == []
 
 
 # Five tasks, done as a person would: from the first page, by what is to be read there.

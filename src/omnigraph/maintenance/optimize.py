@@ -43,6 +43,9 @@ INDEXED_REBASES = 3
 MAX_ROWS_INDEXED_LATE = 65_536
 
 
+MIN_WORTHWHILE_ROWS = 4_096
+
+
 @dataclass(frozen=True)
 class TableReport:
     """What `optimize` did to the table of a type (or would do), why, and how it is stored before and after.
@@ -56,6 +59,14 @@ class TableReport:
     """What was done, with reasons; empty if there was nothing to do."""
     before: TableShape
     after: TableShape
+
+    @property
+    def is_worthwhile(self) -> bool:
+        """Whether the work makes reads faster: a table of a few thousand rows is read whole as fast as by an index.
+
+        >>> assert not any(table.is_worthwhile for table in g.optimize(dry_run=True).tables)
+        """
+        return bool(self.actions) and self.before.rows >= MIN_WORTHWHILE_ROWS
 
 
 @dataclass(frozen=True)

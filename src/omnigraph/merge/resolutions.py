@@ -28,8 +28,8 @@ class Resolution:
     """What becomes of one entity in conflict. `seen` is the digest of the conflict that it was decided about.
 
     `take`: what the target has ("ours"), the source ("theirs") or both had before ("base"), each of which may be nothing;
-    "delete"; or "value": this `value`, with all its properties (what is left out is null, or its default) and, of an edge,
-    `from` and `to`.
+    "delete"; or "value": this `value`, with all its properties (what is left out is null, or its default; a Blob is then the
+    target's, or the source's) and, of an edge, `from` and `to`.
 
     >>> decided = conflict.resolve("value", {"name": "Cy", "age": 3})
     >>> assert (decided.take, decided.seen) == ("value", conflict.digest)

@@ -18,6 +18,7 @@ from omnigraph.merge.type_merge import MergeCounts, TypeMerge
 from omnigraph.records.rows import Row, edge_row, node_row
 from omnigraph.tables import Table
 from omnigraph.tables.addresses import ROW_ADDRESS
+from omnigraph.values.types import Scalar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +52,16 @@ def state_after(
             return _row(sides.base)
         case "delete":
             return None
-    return _written(type_of(resolution, catalog), catalog, resolution.entity_id, resolution.value or {})
+    entity = type_of(resolution, catalog)
+    return _written(entity, catalog, resolution.entity_id, _blobs_kept(entity, sides) | dict(resolution.value or {}))
+
+
+def _blobs_kept(entity: EntityType, sides: Sides) -> dict[str, Any]:
+    """Who decides over HTTP sees the size of a Blob, not its bytes: a value that leaves it out keeps the target's, or the source's."""
+    row = sides.ours or sides.theirs or sides.base or {}
+    return {
+        name: row.get(name) for name, property in entity.properties.items() if property.type.scalar is Scalar.BLOB
+    }
 
 
 def _row(row: Mapping[str, Any] | None) -> Row | None:

@@ -71,7 +71,7 @@ def register(cli: click.Group) -> None:
 
 def _worth_optimizing(graph: Graph, branch: str) -> list[str]:
     report = graph.optimize(branch, dry_run=True)
-    return [table.table_key for table in report.tables if table.actions]
+    return [table.table_key for table in report.tables if table.is_worthwhile]
 
 
 def _moved(apart: Sequence[tuple[Branch, Distance]]) -> str:
