@@ -1,8 +1,9 @@
 # docker build -t omnigraph .      docker run -p 8080:8080 -v ./people:/data/people omnigraph /data/people --bind 0.0.0.0:8080
 FROM python:3.12-slim AS build
 WORKDIR /source
-COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY pyproject.toml setup.py constraints.txt README.md LICENSE ./
 COPY src ./src
+COPY docs ./docs
 RUN python -m venv /opt/omnigraph \
  && /opt/omnigraph/bin/pip install --no-cache-dir -c constraints.txt ".[server,otel]"
 

@@ -104,7 +104,8 @@ def wheel(folder: Path) -> Path:
     source = folder / "source"
     source.mkdir()
     shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    shutil.copytree(ROOT / "docs", source / "docs", ignore=shutil.ignore_patterns("images"))
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
     subprocess.run([sys.executable, "-m", "pip", "wheel", *options, "-w", str(folder), str(source)], check=True)
@@ -121,6 +122,7 @@ def test_from_a_wheel_as_another_user(tmp_path: Path, work: Path) -> None:
     compileall.compile_dir(tmp_path / "site", quiet=2)  # As pip does: the other user cannot.
     files = [path for path in (ROOT / "src" / "omnigraph").rglob("*") if path.is_file() and path.suffix != ".pyc"]
     assert {str(path.relative_to(ROOT / "src")) for path in files} <= packed
+    assert {f"omnigraph/guides/{page.name}" for page in (ROOT / "docs").glob("*.md")} <= packed
     programs = tmp_path / "bin"
     programs.mkdir()
     python = programs / "python"
@@ -135,6 +137,7 @@ def test_from_a_wheel_as_another_user(tmp_path: Path, work: Path) -> None:
     somebody = Newcomer(home, work, programs, str(python), is_root=False)
     place = somebody.run([str(python), "-c", "import omnigraph; print(omnigraph.__file__)"])
     assert place.startswith(str(tmp_path / "site"))
+    assert somebody.run(["omnigraph", "skill"]).startswith("---\nname: omnigraph\n")
     somebody.follow_the_readme()
     somebody.see_the_demo()
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 from typing import Any
 
 import mcp.types as protocol
 from mcp import MCPError
 from mcp.server import Server
 
+from omnigraph._internal.guides import guide, title_of
 from omnigraph.errors import OmnigraphError, UsageError
 from omnigraph.mcp.binding import LIMIT, BoundTool, ToolRequest, bind, bind_stored
 from omnigraph.mcp.tools import TOOLS, Backend, OperationResult, Scope, ToolFacts, ToolOperation, stored_tools
@@ -129,7 +129,7 @@ RESOURCES = (
 
 
 def page_index() -> str:
-    lines = ["# Best practices", "", *(f"- [{page}]({PAGES_URI}{page}): {_title(page)}" for page in PAGES)]
+    lines = ["# Best practices", "", *(f"- [{page}]({PAGES_URI}{page}): {title_of(guide(page))}" for page in PAGES)]
     return "\n".join(lines) + "\n"
 
 
@@ -139,11 +139,7 @@ def page_text(page: str) -> str:
         return page_index()
     if page not in PAGES:
         raise KeyError(page)
-    return files("omnigraph.mcp").joinpath("pages", f"{page}.md").read_text(encoding="utf-8")
-
-
-def _title(page: str) -> str:
-    return page_text(page).partition("\n")[0].lstrip("# ")
+    return guide(page)
 
 
 # Answers shortened to a size that an agent can read, with a note of what was left out.

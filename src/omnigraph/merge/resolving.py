@@ -59,9 +59,7 @@ def state_after(
 def _blobs_kept(entity: EntityType, sides: Sides) -> dict[str, Any]:
     """Who decides over HTTP sees the size of a Blob, not its bytes: a value that leaves it out keeps the target's, or the source's."""
     row = sides.ours or sides.theirs or sides.base or {}
-    return {
-        name: row.get(name) for name, property in entity.properties.items() if property.type.scalar is Scalar.BLOB
-    }
+    return {name: row.get(name) for name, property in entity.properties.items() if property.type.scalar is Scalar.BLOB}
 
 
 def _row(row: Mapping[str, Any] | None) -> Row | None:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from importlib.resources import files
 from pathlib import Path
 
 import click
 
+from omnigraph._internal.guides import guide, guides, title_of
 from omnigraph.cli.options import command
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
 from omnigraph.errors import UsageError
 
 _FILE_BLOCK = re.compile(r"^```\w+[^\n]* file=(\S+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_PAGES = files("omnigraph.cli").joinpath("pages")
-_SKILL = "skill.md"
 
 
 def register(cli: click.Group) -> None:
@@ -33,13 +31,9 @@ def register(cli: click.Group) -> None:
         JSON: {folder, files}
         JSON without a page: {pages: [{page, title}]}
         """
-        titles = {
-            path.name.removesuffix(".md"): path.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
-            for path in _PAGES.iterdir()
-            if path.name != _SKILL
-        }
+        titles = {name: title_of(text) for name in guides() if _FILE_BLOCK.search(text := guide(name))}
         if page is None:
-            pages = [{"page": name, "title": titles[name]} for name in sorted(titles)]
+            pages = [{"page": name, "title": title} for name, title in titles.items()]
             out.table(pages, ["page", "title"], value={"pages": pages})
             return
         if page not in titles:
@@ -60,17 +54,13 @@ def register(cli: click.Group) -> None:
         \b
         JSON: {skill}
         """
-        text = _text(_SKILL)
+        text = guide("skill")
         out.show({"skill": text}, text.rstrip("\n"))
-
-
-def _text(name: str) -> str:
-    return _PAGES.joinpath(name).read_text(encoding="utf-8")
 
 
 def _write(page: str, folder: Path) -> list[str]:
     """Write everything, or nothing if one of the files is there."""
-    text = _text(f"{page}.md")
+    text = guide(page)
     contents = {f"{page}.md": text, **dict(_FILE_BLOCK.findall(text))}
     data = ["data"] if page == "own-data" else []
     for name in (*contents, *data):

@@ -1,0 +1,19 @@
+"""The package carries the guides of docs/; everything else about it is in pyproject.toml."""
+
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+
+class BuildWithGuides(build_py):
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:  # A clone reads docs/ itself.
+            folder = Path(self.build_lib, "omnigraph", "guides")
+            self.mkpath(str(folder))
+            for page in sorted(Path(__file__).parent.joinpath("docs").glob("*.md")):
+                self.copy_file(str(page), str(folder / page.name))
+
+
+setup(cmdclass={"build_py": BuildWithGuides})
