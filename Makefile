@@ -1,10 +1,10 @@
-# make setup | demo | test | lint | soak | bench | docs | studio : each one alone works on a fresh clone with only Python 3.11+.
+# make setup | demo | check | test | lint | soak | bench | docs | studio : each one alone works on a fresh clone with only Python 3.11+.
 PYTHON ?= python3
 BIN := .venv/bin
 # Hundreds of processes of the tests load the same modules: where the environment forbids it, each would compile them again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup azurite mcp-typescript chromium studio demo test suite lint soak bench docs clean
+.PHONY: setup azurite mcp-typescript chromium studio demo check units test suite lint soak bench docs clean
 
 setup: .venv/.ready
 
@@ -54,13 +54,27 @@ demo: setup
 test: setup azurite mcp-typescript chromium
 	@$(MAKE) --no-print-directory --jobs=2 lint suite
 
-# Tests wait for processes, servers and Spark: two more workers use what two leave of two cores. Groups start in the order of
+# The home is a new, empty one: the suite always meets a machine that has never seen OmniGraph. Groups start in the order of
 # tests/conftest.py, the long ones first, and not by the number of their tests.
-# The home is a new, empty one: the suite always meets a machine that has never seen OmniGraph.
+define pytest
+@home=$$(mktemp -d) && trap 'rm -rf "$$home"' EXIT && trap 'exit 130' INT TERM && \
+  env -u XDG_CACHE_HOME -u XDG_CONFIG_HOME -u XDG_DATA_HOME -u XDG_STATE_HOME -u OMNIGRAPH_HOME HOME="$$home" \
+  $(BIN)/python -m pytest --dist loadgroup --no-loadscope-reorder $(1)
+endef
+
+# Tests wait for processes, servers and Spark: two more workers use what two leave of two cores.
 suite: setup
-	@home=$$(mktemp -d) && trap 'rm -rf "$$home"' EXIT && trap 'exit 130' INT TERM && \
-	  env -u XDG_CACHE_HOME -u XDG_CONFIG_HOME -u XDG_DATA_HOME -u XDG_STATE_HOME -u OMNIGRAPH_HOME HOME="$$home" \
-	  $(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder
+	$(call pytest,-n 4)
+
+# What tells most about a change in a minute or two: no servers, no Spark, few processes.
+check: setup
+	@$(MAKE) --no-print-directory --jobs=2 lint units
+
+units: setup
+	$(call pytest,-n 2 -m "not soak and not spark and not s3" $(UNITS))
+
+UNITS := $(addprefix tests/,language logic values records tables policy rules changes test_errors.py test_imports.py test_names.py \
+  test_unreferenced.py test_wrong_names.py write/test_transactions.py write/test_write_matrix.py evolve/test_steps.py merge/test_truth_table.py)
 
 lint: setup
 	@$(BIN)/ruff check src tests bench

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import shutil
 import signal
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -91,13 +93,18 @@ LONG = (
 """Groups that take about ten seconds and more, the longest first: whoever gets one last would work alone at the end."""
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def group_of(item: pytest.Item) -> str:
     """Files stay together in one worker, and so do all tests that use Spark: one session serves the whole run."""
-    groups: dict[pytest.Item, str] = {}
-    for item in items:
-        uses_spark = "spark" in getattr(item, "fixturenames", ()) or item.get_closest_marker("spark")
-        file = item.nodeid.partition("::")[0]
-        groups[item] = "spark" if uses_spark else STUDIO if file.startswith(STUDIO) else file
+    uses_spark = "spark" in getattr(item, "fixturenames", ()) or item.get_closest_marker("spark")
+    file = item.nodeid.partition("::")[0]
+    return "spark" if uses_spark else STUDIO if file.startswith(STUDIO) else file
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    groups = {item: group_of(item) for item in items}
+    for item, group in groups.items():
+        if group == "spark":
+            item.add_marker("spark")  # Not every test that takes the session says so: `make check` goes by the mark.
     items.sort(key=lambda item: LONG.index(groups[item]) if groups[item] in LONG else len(LONG))
     if getattr(config.option, "loadgroup", False):
         for item, group in groups.items():
@@ -106,7 +113,38 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
+    gc.freeze()  # Thousands of tests: each full collection would take half a second to look at them again.
     gc.enable()
+
+
+# ---------------------------------------------------------------- where the time of the suite goes
+
+SPENT = "processor seconds"
+SHOWN = 40
+_spent_before = sum(os.times()[:4])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A report says what this process and its children that have ended took since the one before. Clocks lie on a busy machine."""
+    global _spent_before
+    report = yield
+    spent = sum(os.times()[:4])
+    report.user_properties = [*report.user_properties, (SPENT, spent - _spent_before)]
+    _spent_before = spent
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if not config.getoption("numprocesses", None):
+        return
+    spent: Counter[str] = Counter()
+    for report in itertools.chain(*terminalreporter.stats.values()):
+        for name, value in getattr(report, "user_properties", ()):
+            spent[report.nodeid.partition("::")[0]] += value if name == SPENT else 0
+    terminalreporter.write_line(f"{spent.total():8.0f} {SPENT} of the tests, without Spark's JVM, of which")
+    for file, seconds in spent.most_common(SHOWN):
+        terminalreporter.write_line(f"{seconds:8.0f} {file}")
 
 
 @pytest.fixture(scope="session")
