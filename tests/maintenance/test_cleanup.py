@@ -264,6 +264,43 @@ def test_a_fence_does_not_supersede_the_commit_below_it(graph: og.Graph, folder:
         graph.changes("main", since=cursors["main"])
 
 
+def begin_and_merge(graph: og.Graph) -> tuple[str, str]:
+    """A branch at a commit that nothing else keeps, merged at once: the commit, and a cursor of the change feed."""
+    graph.branches.create("side", "main~5")
+    began, cursor = graph.commit("side").id, graph.changes("side").cursor
+    person(graph, "first of side", "side")
+    graph.branches.merge("side")
+    assert cursor is not None
+    return began, cursor
+
+
+def test_the_commit_at_which_a_branch_began_stays_for_an_hour(graph: og.Graph, folder: Path) -> None:
+    """It is a commit of another branch, which moved on long ago. Only the new branch was there a moment ago."""
+    age(folder)
+    began, cursor = begin_and_merge(graph)
+    graph.cleanup(keep=1)
+    assert graph.commit("side~1").id == began
+    assert len(graph.changes("side", since=cursor).blocks) == 1
+    graph.branches.delete("side")
+    graph.cleanup(keep=1)
+    content(graph, began)
+    age(folder)
+    graph.cleanup(keep=1)
+    with pytest.raises(HistoryGap):
+        content(graph, began)
+
+
+def test_the_commit_at_which_a_branch_began_during_the_cleanup_stays_too(graph: og.Graph, folder: Path) -> None:
+    age(folder)
+    other, cursors = og.open(folder), []
+    arm(Failpoint.SWEEP_BEFORE_WATERMARK, lambda: cursors.append(begin_and_merge(other)[1]))
+    try:
+        graph.cleanup(keep=1)
+    finally:
+        disarm_all()
+    assert len(graph.changes("side", since=cursors[0]).blocks) == 1
+
+
 def test_files_that_omnigraph_did_not_make_are_left_alone(graph: og.Graph, folder: Path) -> None:
     state = graph._repository.history.chain.head("main").head.table("node:Person")
     assert state is not None

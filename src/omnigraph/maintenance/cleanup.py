@@ -153,7 +153,7 @@ class Cleaner:
         cutoff = min([now - GRACE_S, *(lease.since for lease in references.leases)])
         retained = Retained(history, policy, chains, now, cutoff)
         retained.add(references)
-        retained.add_recent(self._read(retained.newest_at_cutoff()))
+        retained.add_recent(self._read(retained.newest_since_cutoff()))
         doomed = {branch: tuple(positions) for branch in chains if (positions := retained.doomed(branch))}
         reach = Reachable(self.tables.files_of, self.threads)
         self._mark(reach, chains, doomed, references)
@@ -313,13 +313,22 @@ class Cleaner:
     def _unneeded(self, survey: Survey) -> tuple[list[ObjectInfo], list[ObjectInfo]]:
         """The second survey, after the fences: what the first one found and nothing needs even now."""
         references, _ = self._references(survey.now)
-        survey.retained.add(references)
+        retained = survey.retained
+        retained.add(references)
+        # What was published since the first survey is younger than the cutoff, and stays.
+        chains = listed_chains(self.history.store.list("branches"))
+        published = [
+            (branch, place)
+            for branch in chains
+            for place in chains[branch].keys() - survey.chains.get(branch, {}).keys()
+        ]
+        retained.add_recent(self._read(published))
+        kept = retained.keepers.keys() | retained.recent
         doomed = {
-            branch: [position for position in positions if (branch, position) not in survey.retained.keepers]
+            branch: [position for position in positions if (branch, position) not in kept]
             for branch, positions in survey.doomed.items()
         }
-        # What was published since the first survey is younger than the cutoff, and stays.
-        self._mark(survey.reach, listed_chains(self.history.store.list("branches")), doomed, references)
+        self._mark(survey.reach, chains, doomed, references)
         needed_tables = self._declared_tables(survey.reach)
         entries = [survey.chains[branch][position] for branch, positions in doomed.items() for position in positions]
         garbage = [info for info in survey.garbage if not _is_needed(info.key, survey.reach, needed_tables)]

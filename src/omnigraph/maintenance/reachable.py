@@ -139,18 +139,18 @@ class Retained:
     def _keep(self, ref: CommitRef, keeper: str) -> None:
         self.keepers[ref.branch, ref.position].add(keeper)
 
-    def newest_at_cutoff(self) -> list[tuple[str, int]]:
-        """The last entry before the cutoff of every branch that has a later one."""
+    def newest_since_cutoff(self) -> list[tuple[str, int]]:
+        """The entries that were the newest of their branches at the cutoff or later."""
         places = []
         for branch, infos in self.chains.items():
             older = [position for position, info in infos.items() if info.modified.timestamp() < self.cutoff]
-            if older and max(older) < max(infos):
-                places.append((branch, max(older)))
+            first = max(older, default=min(infos))
+            places += [(branch, position) for position in sorted(infos) if position >= first]
         return places
 
     def add_recent(self, entries: Iterable[Entry]) -> None:
-        """Keep the commits at which these entries left their branches. It may be in an earlier entry: a fence, or an entry that
-        opens a branch, does not supersede the commit it stands on."""
+        """Keep the commits at which these entries left their branches. Such a commit may be in an earlier entry: a fence does not
+        supersede the commit it stands on. Or it may be another branch's, which moved on long ago: a branch begins there."""
         self.recent |= {(ref.branch, ref.position) for ref in (entry.head.commit.ref for entry in entries)}
 
     def doomed(self, branch: str) -> list[int]:
