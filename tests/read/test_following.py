@@ -356,6 +356,32 @@ def test_a_process_killed_while_it_writes_a_segment_leaves_nothing_that_is_read(
     assert len(segments(opened)) == 4
 
 
+def test_edges_that_commits_hold_are_not_repeated_for_a_reader_that_came_after_them(tmp_path: Path) -> None:
+    """The newest edges are rows of a commit when the reader first asks; then come nodes, edges, and both."""
+    schema = "node N { key: String @key }  edge Link: N -> N { number: I32 }"
+    writer = init(str(tmp_path / "graph"), schema, durability="process")
+    text = "query q() { match { $a $e:link $b } return { $e.number as number } order { number } }"
+    sql = "SELECT number FROM Link ORDER BY number"
+    count = 0
+
+    def add(nodes: int, edges: int) -> None:
+        nonlocal count
+        with writer.transaction() as tx:
+            for _ in range(nodes):
+                count += 1
+                tx.insert("N", key=f"n{count}")
+            for number in range(edges):
+                tx.insert("Link", from_=f"n{number + 1}", to=f"n{count}", number=count)
+
+    add(3, 1)
+    add(1, 1)
+    reader = open_graph(writer.uri)
+    for nodes, edges in [(0, 0), (1, 0), (1, 1), (0, 2), (2, 2)]:
+        add(nodes, edges)
+        for revision in ("main", "main~1"):
+            assert reader.query(text, revision=revision).rows == reader.sql(sql, revision=revision).rows
+
+
 def test_a_commit_that_adds_rows_is_added_to_what_is_held(
     stored: tuple[Graph, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -241,10 +241,12 @@ class AdjacencyIndex:
             if (edges := self._edges_on(table, base, source, target)) is not None:
                 self._cache.replace(key, base)
                 return edges
-        ends = stored_ends(table, table.fragments, source.numbering, target.numbering)
-        base = edge_base(covers_of(table), ends, (source.numbering.size, target.numbering.size))
+        # Of the stored rows alone: inline rows are never covered, so that later versions can be told apart by what they add.
+        stored_rows = table.stored
+        ends = stored_ends(stored_rows, stored_rows.fragments, source.numbering, target.numbering)
+        base = edge_base(covers_of(stored_rows), ends, (source.numbering.size, target.numbering.size))
         self._cache.replace(key, base)
-        built = edges_at(table, base, source, target, self.number_ends, table.rows)
+        built = edges_at(table, base, source, target, self.number_ends, stored_rows.rows + table.rows)
         assert built is not None, "edges cover the version that they were made from"
         return built
 
