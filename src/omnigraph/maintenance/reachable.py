@@ -151,7 +151,9 @@ class Retained:
     def add_recent(self, entries: Iterable[Entry]) -> None:
         """Keep the commits at which these entries left their branches. Such a commit may be in an earlier entry: a fence does not
         supersede the commit it stands on. Or it may be another branch's, which moved on long ago: a branch begins there."""
-        self.recent |= {(ref.branch, ref.position) for ref in (entry.head.commit.ref for entry in entries)}
+        self.recent |= {
+            (ref.branch, ref.position) for ref in (entry.head.commit.ref for entry in entries if entry.alive)
+        }
 
     def doomed(self, branch: str) -> list[int]:
         """The positions that nothing keeps, except the newest and those that were superseded after the cutoff."""
