@@ -91,6 +91,24 @@ def test_a_clone_is_the_same_graph_in_another_place(origin: og.Graph) -> None:
     assert people(origin).count("own") == 0
 
 
+def test_a_clone_has_the_tags_of_branches_that_are_deleted(origin: og.Graph) -> None:
+    origin.branches.create("release")
+    for name in ("rc", "final", "later"):
+        add(origin, name, branch="release")
+    add(origin, "meanwhile")
+    origin.tags.create("v2", "release~1")
+    origin.branches.delete("release", force=True)
+    copy = cloned(origin)
+    assert [tag.name for tag in copy.tags.list()] == ["v1", "v2"]
+    assert_same(origin, copy, "v2")
+    copy.branches.create("hotfix", "v2")
+    assert copy.branches.merge("hotfix").outcome == "merged"
+    assert {"final", "meanwhile"} <= set(people(copy))
+    assert_whole(copy)
+    assert [tag.name for tag in cloned(origin, "newest", depth=1).tags.list()] == []
+    assert [tag.name for tag in cloned(origin, "main", branches=[]).tags.list()] == ["v1"]
+
+
 def test_a_place_with_a_graph_is_refused(origin: og.Graph) -> None:
     cloned(origin)
     with pytest.raises(AlreadyExists) as refused:

@@ -123,11 +123,14 @@ def _choose(history: History, branches: Sequence[str] | None, depth: int | None,
         newest = history.chain.newest(name)
         if newest is None:
             continue
+        tagged = [ref for ref in tags.values() if ref.branch == name]
         if not newest.alive:
             chosen.closing.append(newest)
             chosen.floors[name] = newest.position
+            if branches is None and depth is None:
+                # Deleting a branch leaves its tags, and a tag keeps its commit.
+                chosen.entries.update({(name, ref.position): history.chain.read(name, ref.position) for ref in tagged})
         elif name in wanted:
-            tagged = [ref for ref in tags.values() if ref.branch == name]
             heads.append(newest)
             _choose_branch(history, newest, depth, tagged, chosen, watch)
     chosen.tags = {name: ref for name, ref in tags.items() if (ref.branch, ref.position) in chosen.entries}
