@@ -364,20 +364,20 @@ def test_edges_that_commits_hold_are_not_repeated_for_a_reader_that_came_after_t
     sql = "SELECT number FROM Link ORDER BY number"
     count = 0
 
-    def add(nodes: int, edges: int) -> None:
+    def add(nodes: int, links: int) -> None:
         nonlocal count
         with writer.transaction() as tx:
             for _ in range(nodes):
                 count += 1
                 tx.insert("N", key=f"n{count}")
-            for number in range(edges):
+            for number in range(links):
                 tx.insert("Link", from_=f"n{number + 1}", to=f"n{count}", number=count)
 
     add(3, 1)
     add(1, 1)
     reader = open_graph(writer.uri)
-    for nodes, edges in [(0, 0), (1, 0), (1, 1), (0, 2), (2, 2)]:
-        add(nodes, edges)
+    for nodes, links in [(0, 0), (1, 0), (1, 1), (0, 2), (2, 2)]:
+        add(nodes, links)
         for revision in ("main", "main~1"):
             assert reader.query(text, revision=revision).rows == reader.sql(sql, revision=revision).rows
 
