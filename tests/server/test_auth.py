@@ -305,12 +305,42 @@ def test_a_caller_knows_of_the_branches_and_tags_that_it_may_read(
     graph.tags.create("hidden", "secret")
     graph.tags.create("shown", "main")
     client = start(verifiers=(tokens(ada="t-ada"),), gate=OnlyMain(reads=True))
-    for path in ("branches?detail=1", "tags", "log"):
+    for path in ("branches?detail=1", "tags", "log", "storage"):
         text = client.get(path, headers=ADA).text
         assert "secret" not in text
         assert "hidden" not in text
     assert client.get("branches", headers=ADA).json()["branches"] == ["main"]
     assert [tag["name"] for tag in client.get("tags", headers=ADA).json()["tags"]] == ["shown"]
+    storage = client.get("storage", headers=ADA).json()
+    assert [kept["name"] for kept in storage["kept"]] == ["branch main", "tag shown"]
+    assert (storage["branches"], storage["tags"]) == (1, 1)
+    graph.branches.delete("secret", force=True)
+
+
+def test_a_refusal_does_not_tell_which_branch_a_commit_or_tag_is_on(
+    start: Callable[..., TestClient], people: Path
+) -> None:
+    """What exists on a branch that may not be read is refused in the words in which anything unknown is."""
+    graph = og.open(people)
+    graph.branches.create("secret")
+    commit = graph.mutate(ADD, {"name": "Unseen"}, branch="secret").commit
+    assert commit is not None
+    graph.tags.create("unseen", "secret")
+    client = start(verifiers=(tokens(ada="t-ada"),), gate=OnlyMain(reads=True))
+    for method, path in (
+        ("GET", "catalog?rev={}"),
+        ("GET", "snapshot?snapshot={}"),
+        ("GET", "schema/diff?from=main&to={}"),
+        ("GET", "diff?from={}&to=main"),
+        ("DELETE", "tags/{}"),
+    ):
+        unknown = client.request(method, path.format("nowhere"), headers=ADA)
+        assert unknown.status_code == 403, path
+        for named in (commit.id, commit.id[:20], "unseen"):
+            refused = client.request(method, path.format(named), headers=ADA)
+            assert refused.status_code == 403
+            assert refused.text == unknown.text.replace("nowhere", named), path
+    graph.tags.delete("unseen")
     graph.branches.delete("secret", force=True)
 
 

@@ -6,13 +6,13 @@ import datetime as dt
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from omnigraph.errors import OmnigraphError, PipelineFailed, StoragePermanent, UsageError
+from omnigraph.errors import OmnigraphError, PipelineFailed, PolicyDenied, StoragePermanent, UsageError
 from omnigraph.graph.arguments import argument_checks
 from omnigraph.history import MAIN, check_attribution
 from omnigraph.policy import AccessRequest, Action, Authorizer, denied
@@ -69,8 +69,13 @@ class Caller:
                 if ask.action not in ("read", "export"):
                     raise UsageError("the graph is open for reading only", hint="open it without read_only=True")
         if self.gate is not None:
-            for ask in asks(MethodCall(target, arguments)):
-                self.ask(ask, actor)
+            call = MethodCall(target, arguments)
+            for ask in asks(call):
+                try:
+                    self.ask(ask, actor)
+                except PolicyDenied as error:
+                    call.conceal(error)
+                    raise
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,8 @@ class MethodCall:
 
     target: Any
     arguments: dict[str, Any]
+    revisions: dict[str, str] = field(default_factory=dict)
+    """By branch: the revision, or tag, that was found to be on it, where its name does not say so."""
 
     def branch(self, name: str = "branch") -> str:
         """The branch that an argument names, without surrounding spaces."""
@@ -102,7 +109,21 @@ class MethodCall:
             self.arguments[name] = commit_id
             if name == "revision" and "as_of" in self.arguments:
                 self.arguments["as_of"] = None
-        return str(branch)
+        return self.found_on(str(branch), str(revision).strip())
+
+    def found_on(self, branch: str, revision: str) -> str:
+        """The branch, which a refusal must not name unless the caller did."""
+        if not revision.startswith(branch):
+            self.revisions[branch] = revision
+        return branch
+
+    def conceal(self, error: PolicyDenied) -> None:
+        """Let a refusal name what the caller named, not the branch on which that was found."""
+        for branch, revision in self.revisions.items():
+            error.message = error.message.replace(f"'{branch}'", f"'{revision}'")
+            error.args = (error.message,)
+            error.branch = revision if error.branch == branch else error.branch
+            error.target_branch = revision if error.target_branch == branch else error.target_branch
 
     @property
     def types(self) -> frozenset[str] | None:
@@ -242,7 +263,8 @@ def _delete_tag(call: MethodCall) -> Iterator[AccessRequest]:
         commit = call.target._repository.history.tags.find(call.arguments["name"])
     except OmnigraphError:
         commit = None
-    yield AccessRequest("tag_delete", target_branch=call.branch("name") if commit is None else commit.branch)
+    name = call.branch("name")
+    yield AccessRequest("tag_delete", target_branch=name if commit is None else call.found_on(commit.branch, name))
 
 
 commits_asks = _revisions("read", "revision")

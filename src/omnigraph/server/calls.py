@@ -26,7 +26,7 @@ from omnigraph.server.route import JSON, Pool, Route
 from omnigraph.wire.members import JsonObject
 
 if TYPE_CHECKING:
-    from omnigraph.graph import Graph
+    from omnigraph.graph import Branch, Graph, Tag
     from omnigraph.history import Commit
     from omnigraph.server.service import Service
 
@@ -151,6 +151,14 @@ class RouteCall:
         """Whether the caller may read a branch, and so may know of it."""
         gate = self.of_graph.gate
         return gate is None or is_allowed(gate, self.actor_id, ask_on("read", branch))
+
+    def known_branches(self) -> list[Branch]:
+        """The branches that the caller may read."""
+        return [branch for branch in self.graph.branches.list() if self.may_read(branch.name)]
+
+    def known_tags(self) -> list[Tag]:
+        """The tags of commits that the caller may read."""
+        return [tag for tag in self.graph.tags.list() if self.may_read(tag.head.ref.branch)]
 
     def may_invoke(self, query: str) -> bool:
         """Whether the caller may run a stored query, and so may know of it."""

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph.changes import EntityChange
-    from omnigraph.graph import Tag
     from omnigraph.history import Commit
 
 MAX_REFS = 100
@@ -116,8 +115,8 @@ def log(call: RouteCall) -> HandlerResult:
     refs = list(dict.fromkeys(call.query.get("ref", ())))
     if len(refs) > MAX_REFS:
         raise LimitExceeded(f"a log has at most {MAX_REFS} refs", resource="refs", limit=MAX_REFS, actual=len(refs))
-    branches = [branch for branch in graph.branches.list() if call.may_read(branch.name)]
-    tags = _known_tags(call)
+    branches = call.known_branches()
+    tags = call.known_tags()
     at = call.query.get("at")
     if refs or at is not None:
         heads = [graph.commit(name, as_of=at) for name in refs or [branch.name for branch in branches]]
@@ -167,12 +166,7 @@ def _in_order(commits: dict[str, Commit]) -> list[Commit]:
 
 @handles("listTags")
 def list_tags(call: RouteCall) -> HandlerResult:
-    return HandlerResult({"tags": [tag_json(tag) for tag in _known_tags(call)]})
-
-
-def _known_tags(call: RouteCall) -> list[Tag]:
-    """The tags of commits that the caller may read."""
-    return [tag for tag in call.graph.tags.list() if call.may_read(tag.head.ref.branch)]
+    return HandlerResult({"tags": [tag_json(tag) for tag in call.known_tags()]})
 
 
 @handles("createTag")

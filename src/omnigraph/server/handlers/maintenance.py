@@ -17,11 +17,10 @@ def get_storage(call: RouteCall) -> HandlerResult:
     graph, branch = call.graph, call.existing_branch()
     commit = graph.commit(branch)
     body = storage_json(graph.storage(branch))
-    numbers = {
-        "branches": len(graph.branches.list()),
-        "tags": len(graph.tags.list()),
-        "commits": commit.ref.seq + 1,
-    }
+    branches, tags = call.known_branches(), call.known_tags()
+    known = {*(f"branch {branch.name}" for branch in branches), *(f"tag {tag.name}" for tag in tags)}
+    body["kept"] = [kept for kept in body["kept"] if kept["name"] in known]
+    numbers = {"branches": len(branches), "tags": len(tags), "commits": commit.ref.seq + 1}
     return HandlerResult({**body, **numbers}, commit=commit.id)
 
 
