@@ -8,7 +8,7 @@ import io
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph import errors
+from omnigraph.errors import RejectedRecords, UsageError
 from omnigraph.storage import open_store
 
 SCHEMA = "node Person { name: String @key  age: I32?  tags: [String]?  @range(age, 0..150) }"
@@ -232,6 +233,30 @@ def test_types_that_other_systems_have(session: Any, tmp_path: Path) -> None:
         first, second = (json.loads(line)["data"] for line in exported(graph, tmp_path))
         assert {key: value for key, value in first.items() if key not in ("id", "k")} == STORED, name
         assert second == {"id": "b", "k": "b"}, name
+
+
+def test_a_frame_alone_is_of_the_type_beside_it(session: Any, tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "graph", "node T { k: String @key  day: Date? }", durability="process")
+    midnights = pd.DataFrame({"k": ["a", "b"], "day": [pd.Timestamp("2026-11-15"), None]})
+    frames = [midnights, pa.table({"k": ["a"]}), pa.record_batch({"k": ["a"]})]
+    if session is not None:
+        frames = [session.createDataFrame([("a",)], "k string")]
+    for frame in frames:
+        graph.load(frame, type="T", mode="merge", engine=session or "local")
+        assert graph.entity("T", "a") is not None
+        with pytest.raises(UsageError, match="the type of the DataFrame is not known") as caught:
+            graph.load(frame, mode="merge")
+        assert caught.value.hint == 'load(frame, type="Person", ...)'
+    if session is None:
+        graph.load(midnights, type="T", mode="overwrite")
+        assert graph.query("query q() { match { $t: T } return { $t.day as day } order { $t.k } }").rows == [
+            {"day": date(2026, 11, 15)},
+            {"day": None},
+        ]
+        with pytest.raises(UsageError, match="are given by their types"):
+            graph.load({"T": midnights}, type="U", mode="merge")
+        with pytest.raises(RejectedRecords, match=r"T.day expects Date, got the instant 2026-11-15T00:00:00\+00:00"):
+            graph.load({"T": midnights.assign(day=midnights["day"].dt.tz_localize("UTC"))}, mode="merge")
 
 
 def exported(graph: og.Graph, folder: Path) -> list[str]:

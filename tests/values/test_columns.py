@@ -46,6 +46,11 @@ COLUMNS: dict[str, pa.Array] = {
     "day64": pa.array([dt.date(2024, 1, 1), None], pa.date64()),
     "wild day": pa.array([2**31 - 1, None], pa.int32()).cast(pa.date32()),
     **{f"instant {unit}": pa.array([5, None], pa.timestamp(unit)) for unit in ("s", "ms", "us", "ns")},
+    **{
+        f"midnight {unit}": pa.array([dt.datetime(2024, 1, 1), None], pa.timestamp(unit))
+        for unit in ("s", "ms", "us", "ns")
+    },
+    "zoned midnight": pa.array([dt.datetime(2024, 1, 1), None], pa.timestamp("us", tz="UTC")),
     "zoned": pa.array([MOMENT, None], pa.timestamp("us", tz="America/New_York")),
     "wild instant": pa.array([2**62, -(2**62)], pa.timestamp("s")),
     "time": pa.array([1, None], pa.time32("s")),

@@ -133,7 +133,7 @@ class WriteMethods(GraphState):
         show_progress: bool = False,
         on_progress: Callable[[Status], None] | None = None,
     ) -> LoadReceipt:
-        """Load files, folders, globs, addresses or DataFrames (`{"Person": people}`) as one commit, or nothing.
+        """Load files, folders, globs, addresses or DataFrames (`{"Person": people}`, or one with its `type`) as one commit, or nothing.
 
         `from_` creates a missing branch at that revision, in the same step as the load: there is never a branch without its load.
         A branch that exists, or that another process creates meanwhile, is loaded into like any other; with `new_branch` that is

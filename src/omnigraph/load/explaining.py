@@ -17,6 +17,7 @@ from omnigraph.load.inputs import (
     FORMATS,
     Frame,
     Sources,
+    by_type,
     find_inputs,
     is_type,
     paths_of,
@@ -278,6 +279,7 @@ def explain_load(
     """Nothing is read but the names and sizes of files and the metadata of large Parquet files; Spark is not started.
     Standard input is refused: it could be read only once."""
     settings = TaskSettings.of(options.conf or {})
+    sources = by_type(sources, options.type)
     reader = SessionReader.of(sources, options)
     if reader is not None:
         choice = engine_with_reader(options.engine, reader.format)

@@ -199,7 +199,17 @@ class LoadInputs:
         return [tuple(bundle) for bundle in bundles]
 
 
-Sources = str | Path | Mapping[str, Any] | Iterable[str | Path]
+Sources = str | Path | Mapping[str, Any] | Iterable[Any]
+"""Paths, DataFrames by their types, or one DataFrame, whose type is given beside it."""
+
+
+def by_type(sources: Any, type: str | None) -> Sources:
+    """A DataFrame that stands alone, by its type; other sources as they are."""
+    if not any(hasattr(sources, name) for name in ("toArrow", "__arrow_c_stream__", "__arrow_c_array__")):
+        return sources  # type: ignore[no-any-return]  # checked where it is read
+    if type is None:
+        raise UsageError("the type of the DataFrame is not known", hint='load(frame, type="Person", ...)')
+    return {type: sources}
 
 
 def find_inputs(
@@ -215,6 +225,8 @@ def find_inputs(
     if isinstance(sources, Mapping):
         if format is not None:
             raise UsageError("DataFrames have no format", hint="leave format out")
+        if options.type is not None and set(sources) != {options.type}:
+            raise UsageError("the DataFrames are given by their types", hint="leave type out")
         if mapped != ColumnMap():
             raise UsageError("a map of columns is for files", hint="rename the columns of the DataFrame")
         for name in sources:

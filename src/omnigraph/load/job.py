@@ -31,7 +31,7 @@ from omnigraph.load.checks import concat, with_edges
 from omnigraph.load.explaining import LoadBase, SessionReader
 from omnigraph.load.files import STDIN
 from omnigraph.load.fragments import TypeReport
-from omnigraph.load.inputs import Frame, LoadInputs, Sources, find_inputs
+from omnigraph.load.inputs import Frame, LoadInputs, Sources, by_type, find_inputs
 from omnigraph.load.lineage import lineage_of
 from omnigraph.load.locate import locate, locations
 from omnigraph.load.missing import MissingIds, described, find_missing, rejects_of, without_missing, write_stubs
@@ -88,7 +88,7 @@ def load(
     refuse it.
     """
     began, branch = time.monotonic(), options.branch
-    name = options.key_name
+    sources, name = by_type(sources, options.type), options.key_name
     with _spool(sources) as spool:
         existing: AlreadyExists | None = None
         try:

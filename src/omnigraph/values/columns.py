@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.values.arrow import arrow_type
@@ -225,6 +225,11 @@ def _arrow_scalars(raw: pa.Array, scalar: Scalar) -> pa.Array:
             return raw
         case Scalar.DATE if pt.is_date(raw.type):
             return _days(pc.cast(raw, pa.date32()))
+        case Scalar.DATE if pt.is_timestamp(raw.type) and raw.type.tz is None:
+            days = _days(pc.cast(raw, pa.date32()))
+            if not pc.cast(days, raw.type).equals(raw):
+                raise Doubtful
+            return days
         case Scalar.DATETIME if pt.is_timestamp(raw.type):
             return _instants(raw)
         case Scalar.BLOB if pt.is_binary(raw.type) or pt.is_large_binary(raw.type) or pt.is_binary_view(raw.type):
@@ -251,7 +256,8 @@ def plain_values(column: pa.Array) -> list[Any]:
     if pt.is_timestamp(type):
         unit = _NANOSECONDS[type.unit]
         ticks = column.cast(pa.timestamp(type.unit)).cast(pa.int64()).to_pylist()
-        return [None if tick is None else _plain_instant(tick * unit) for tick in ticks]
+        instants = [None if tick is None else _plain_instant(tick * unit) for tick in ticks]
+        return instants if type.tz is None else [_in_utc(instant) for instant in instants]
     if pt.is_date(type):
         days = column.cast(pa.date32()).cast(pa.int32()).to_pylist()
         return [None if day is None else _plain_day(day) for day in days]
@@ -289,6 +295,10 @@ def _plain_instant(nanoseconds: int) -> object:
     if not rest:
         return instant
     return Unrepresentable(f"the instant {instant.isoformat(timespec='microseconds')}{rest:03}: {TOO_FINE}")
+
+
+def _in_utc(instant: object) -> object:
+    return instant.replace(tzinfo=UTC) if isinstance(instant, datetime) else instant
 
 
 # ---------------------------------------------------------------- shared

@@ -312,6 +312,10 @@ def float_digits(value: float, scalar: Scalar) -> str:
 def _date(value: object) -> date:
     match value:
         case datetime():
+            # Many data frames have days as midnights. With a zone, the day would depend on it.
+            is_an_instant = value == value  # NaT, which is none, has no year either.
+            if is_an_instant and value.tzinfo is None and value == datetime(value.year, value.month, value.day):
+                return date(value.year, value.month, value.day)
             raise Unfit(f"expects Date, got {shown(value)}")
         case date():
             return value
