@@ -62,3 +62,46 @@ def is_member(values: np.ndarray[Any, Any], members: np.ndarray[Any, Any]) -> np
     places = np.minimum(np.searchsorted(members, values), len(members) - 1)
     is_equal: np.ndarray[Any, Any] = members[places] == values
     return is_equal
+
+
+class IntegerSet:
+    """Distinct integers, found by hash: a table with at least four places for each of them."""
+
+    def __init__(self, members: Integers) -> None:
+        import numpy as np
+
+        self.members = members
+        self._bits = max(int(len(members) * 4).bit_length(), 10)
+        numbers, places = np.arange(len(members), dtype=np.int32), self._places(members)
+        self._at = np.full(1 << self._bits, -1, np.int32)
+        self._at[places] = numbers
+        moved = np.flatnonzero(self._at[places] != numbers)  # Another member has the same place.
+        self._others = np.sort(members[moved])
+        self._has_others = np.zeros(len(members), bool)
+        self._has_others[self._at[places[moved]]] = True
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.members.nbytes + self._at.nbytes + self._others.nbytes + self._has_others.nbytes)
+
+    def _places(self, values: Integers) -> Integers:
+        import numpy as np
+
+        mixed = values.astype(np.uint64)
+        mixed *= np.uint64(0x9E3779B97F4A7C15)
+        mixed >>= np.uint64(64 - self._bits)
+        return mixed.view(np.int64)
+
+    def has(self, values: Integers) -> np.ndarray[Any, Any]:
+        """Which of the values are members."""
+        import numpy as np
+
+        found = self._at[self._places(values)]
+        kept = found >= 0
+        possible = np.flatnonzero(kept)
+        found, wanted = found[possible], values[possible]
+        is_equal = self.members[found] == wanted
+        rest = np.flatnonzero(self._has_others[found] & ~is_equal)
+        is_equal[rest] = is_member(wanted[rest], self._others)
+        kept[possible] = is_equal
+        return kept

@@ -9,7 +9,7 @@ from functools import cached_property, reduce
 from operator import mul
 from typing import TYPE_CHECKING
 
-from omnigraph.tables.ascending import is_member, stable_order
+from omnigraph.tables.ascending import IntegerSet, is_member, stable_order
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,8 +25,8 @@ class Bindings:
     is_set: bool = False
     memo: dict[tuple[str, str], pa.Array] = field(default_factory=dict, compare=False, repr=False)
     """Values that were read already."""
-    costs: dict[tuple[int, bool], int] = field(default_factory=dict, compare=False, repr=False)
-    """What following an expansion would cost, by its position in the pattern and whether it is followed forwards."""
+    costs: dict[tuple[object, ...], int] = field(default_factory=dict, compare=False, repr=False)
+    """What following edges would cost, by the variable that they begin at, their type, direction and number."""
 
     def take(self, places: np.ndarray) -> Bindings:
         """The rows at these positions, or those that a mask keeps."""
@@ -35,7 +35,7 @@ class Bindings:
         return Bindings(rows, columns, self.is_set and places.dtype == bool)
 
     def adding(self, **columns: np.ndarray) -> Bindings:
-        return Bindings(self.rows, {**self.columns, **columns})
+        return Bindings(self.rows, {**self.columns, **columns}, costs=self.costs)
 
     @cached_property
     def weights(self) -> np.ndarray | None:
@@ -55,9 +55,11 @@ class Bindings:
         return Bindings(1, {WEIGHT: np.array([int(total)])})
 
     def only(self, names: Sequence[str]) -> Bindings:
-        return Bindings(self.rows, {name: self.columns[name] for name in names})
+        return Bindings(self.rows, {name: self.columns[name] for name in names}, costs=self.costs)
 
 
+MIN_HASHED = 4_096
+"""At least so many values are looked up by hash; fewer by bisection."""
 MAX_EXACT = 2**53
 """Integers up to this are exact as doubles."""
 WEIGHT = "#"
@@ -135,11 +137,18 @@ def are_members(values: np.ndarray, members: np.ndarray) -> np.ndarray:
 
     size = int(members[-1]) + 1 if len(members) else 0
     if len(values) * 8 < size:
-        return is_member(values, members)
+        return is_member(values, members) if len(values) < MIN_HASHED else are_among(values, members)
     mark = np.zeros(max(size, int(values.max(initial=-1)) + 1) + 1, bool)  # The last is for -1.
     mark[members] = True
     kept: np.ndarray = mark[values]
     return kept
+
+
+def are_among(values: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """Which values are among the members, in any order."""
+    import numpy as np
+
+    return is_member(values, np.sort(members)) if len(values) < MIN_HASHED else IntegerSet(members).has(values)
 
 
 class Matches:

@@ -22,6 +22,7 @@ from omnigraph.read.executor.bindings import (
     Matches,
     Needs,
     NotCovered,
+    are_among,
     are_members,
     concat,
     cross,
@@ -146,7 +147,7 @@ class PatternMatcher:
         for unnest in pattern.unnests:
             rows = self._unnest(rows, unnest)
         for optional in pattern.optionals:
-            rows = self._optional(rows, optional)
+            rows = self._weighted(rows, optional) if needs.is_count else self._optional(rows, optional)
         bound = _bound_before(pattern)
         late = [c for c in map(_condition, conjuncts(pattern.filters)) if not c.variables <= bound]
         return self.filter(rows, late)
@@ -199,6 +200,8 @@ class PatternMatcher:
         if not isinstance(expression, Exists | CountOf):
             raise NotCovered
         pattern, saved = expression.block, dict(self.sources)
+        if isinstance(expression, Exists) and (hop := self._edge_between(pattern)) is not None:
+            return pa.array(self._are_connected(rows, hop))
         inner = self.match(pattern, self._outer(rows, pattern))
         self.sources.clear()
         self.sources.update(saved)
@@ -207,9 +210,32 @@ class PatternMatcher:
             counts = np.full(rows.rows, inner.rows)
         else:
             wanted, keys = keys_of([[part.columns[name] for name in names] for part in (rows, inner)])
+            if isinstance(expression, Exists):
+                return pa.array(are_among(wanted, keys))
             keys = np.sort(keys)
             counts = np.searchsorted(keys, wanted, "right") - np.searchsorted(keys, wanted, "left")
         return pa.array(counts > 0 if isinstance(expression, Exists) else counts.astype(np.int64))
+
+    def _edge_between(self, pattern: Pattern) -> Expansion | None:
+        """The only expansion of a block that asks for nothing but an edge between two outer variables."""
+        if len(pattern.expansions) != 1 or pattern.bindings or pattern.filters or pattern.unnests or pattern.optionals:
+            return None
+        (hop,) = pattern.expansions
+        ends = [self.sources[name] for name in (hop.source, hop.target)]
+        is_plain = hop.is_step and not hop.reads_edges
+        return hop if is_plain and all(isinstance(end, NodeSource) and end.is_single for end in ends) else None
+
+    def _are_connected(self, rows: Bindings, hop: Expansion) -> np.ndarray:
+        """For which rows there is an edge between two variables that are bound."""
+        import numpy as np
+
+        near, far = rows.columns[hop.source], rows.columns[hop.target]
+        present = np.flatnonzero((near >= 0) & (far >= 0))
+        kept = np.zeros(rows.rows, bool)
+        kept[present] = HopWalk(self.compact, hop, True, self.arguments).neighbours.connects(
+            near[present], far[present]
+        )
+        return kept
 
     def _outer(self, rows: Bindings, pattern: Pattern) -> list[Bindings]:
         """What a block knows of its outer variables: the numbers of each, if the block's expansions connect them; else the
@@ -257,6 +283,21 @@ class PatternMatcher:
                 if name not in rows.columns
             }
         )
+
+    def _weighted(self, rows: Bindings, pattern: Pattern) -> Bindings:
+        """Every row with how many rows an optional edge would make of it."""
+        import numpy as np
+
+        (hop,), (name,) = pattern.expansions, pattern.outer
+        source, is_forward = self.sources[name], hop.source == name
+        if not isinstance(source, NodeSource) or not source.is_single:
+            raise NotCovered
+        self._reserve(rows.rows, 1)
+        walk = HopWalk(self.compact, hop, is_forward, self.arguments)
+        counts = walk.neighbours.exact_counts(rows.columns[name])
+        self.note(f"optional ${name}", "csr", int(counts.sum()), f"{int((counts == 0).sum())} without")
+        far = hop.target if is_forward else hop.source
+        return rows.adding(**{f"{WEIGHT}{far}": np.maximum(counts, 1)})
 
     def _unnest(self, rows: Bindings, unnest: Unnest) -> Bindings:
         import numpy as np
@@ -308,6 +349,7 @@ class _Joining:
         self.conditions = [condition for condition in every if condition.variables <= bound]
         bound_before = () if pattern.start_rows is None else pattern.start_rows.entities
         self.unbound = {b.variable: b for b in pattern.bindings if b.variable not in bound_before}
+        self.reach: dict[tuple[object, ...], tuple[float, int]] = {}
 
     def run(self) -> Bindings:
         fixed = [condition for condition in self.conditions if not condition.variables]
@@ -510,14 +552,21 @@ class _Joining:
     def _growth(self, hop: Expansion, bound: set[str]) -> float:
         """By how much an expansion is expected to multiply the rows."""
         is_forward = hop.source in bound
-        edge = self.view.catalog.edges[hop.edge]
-        ends = (edge.target, edge.source) if (hop.direction == "in") == is_forward else (edge.source, edge.target)
-        near, far = (max(self.view.rows(f"node:{name}"), 1) for name in ends)
-        degree = self.view.rows(f"edge:{hop.edge}") * len(WAYS[hop.direction]) / near
-        reached = min(degree ** min(hop.max_hops, 6), far)
+        reached, far = self._reach_of(hop, is_forward)
         if {hop.source, hop.target} <= bound:
             return reached / far
         return reached * self._kept(hop.target if is_forward else hop.source)
+
+    def _reach_of(self, hop: Expansion, is_forward: bool) -> tuple[float, int]:
+        """(how many nodes one node is expected to reach, how many there are)."""
+        key = (hop.edge, hop.direction, hop.max_hops, is_forward)
+        if key not in self.reach:
+            edge = self.view.catalog.edges[hop.edge]
+            ends = (edge.target, edge.source) if (hop.direction == "in") == is_forward else (edge.source, edge.target)
+            near, far = (max(self.view.rows(f"node:{name}"), 1) for name in ends)
+            degree = self.view.rows(f"edge:{hop.edge}") * len(WAYS[hop.direction]) / near
+            self.reach[key] = min(degree ** min(hop.max_hops, 6), far), far
+        return self.reach[key]
 
     def _kept(self, variable: str) -> float:
         """Which share of a variable's nodes its own conditions, and what is bound elsewhere, are expected to keep."""
@@ -528,11 +577,11 @@ class _Joining:
         return OTHER_SHARE ** len(self._own(variable))
 
     def _move(self, hop: Expansion, is_forward: bool, part: Bindings) -> Move:
-        key = (self.pattern.expansions.index(hop), is_forward)
+        near, walk = hop.source if is_forward else hop.target, self._walk(hop, is_forward)
+        key = (near, hop.edge, walk.direction, hop.min_hops, hop.max_hops, hop.path is None)
         if key not in part.costs:
-            near = hop.source if is_forward else hop.target
             _, numbers = self._local(part, near, hop, is_forward)
-            cost = self._walk(hop, is_forward).cost(numbers)
+            cost = walk.cost(numbers)
             part.costs[key] = cost if hop.path is None else cost * 4
         return Move(hop, is_forward, part.costs[key])
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 
 from omnigraph.expressions.functions import Arguments
 from omnigraph.language.query.plan import Direction, Expansion
-from omnigraph.read.executor.bindings import Matches, NotCovered, are_members
+from omnigraph.read.executor.bindings import Matches, NotCovered, are_among
 from omnigraph.read.inputs.adjacency import GraphArrays
-from omnigraph.tables.adjacency.csr import Adjacency
+from omnigraph.tables.adjacency.csr import FEW_OF_ALL, Adjacency
 from omnigraph.tables.ascending import distinct, is_member, union
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class NodeNeighbours:
         import numpy as np
 
         if len(self.parts) == 1:
-            return self.counts(numbers)
+            return self.counts(numbers).astype(np.int64, copy=False)
         nodes, places = np.unique(numbers, return_inverse=True)
         return np.bincount(self.expand(nodes)[0], minlength=len(nodes))[places]
 
@@ -68,9 +68,15 @@ class NodeNeighbours:
         """For which pairs of nodes the second is a neighbour of the first."""
         import numpy as np
 
+        if len(near) * FEW_OF_ALL > self.parts[0].size:
+            keys = near.astype(np.int64) * self.width + far
+            kept = np.zeros(len(near), bool)
+            for way in WAYS[self.direction]:
+                kept |= self.compact.pair_set(self.edge, way, self.width).has(keys)
+            return kept
         sources = distinct(near)
-        owners, targets = self.expand(sources)
-        return are_members(np.searchsorted(sources, near) * self.width + far, owners * self.width + targets)
+        owners, targets = self.any_order(sources)
+        return are_among(np.searchsorted(sources, near) * self.width + far, owners * self.width + targets)
 
     def expand(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(position in `numbers`, neighbour) for every neighbour of every number, in order."""

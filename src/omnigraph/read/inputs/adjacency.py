@@ -17,7 +17,7 @@ from omnigraph.tables.adjacency.index import is_small
 from omnigraph.tables.adjacency.nodes import CodedColumn, Nodes, NumberedColumn
 from omnigraph.tables.adjacency.numbering import Cover, Numbering, sorted_ids
 from omnigraph.tables.adjacency.segment import HeldArrays, SegmentLostError
-from omnigraph.tables.ascending import distinct, is_member, union
+from omnigraph.tables.ascending import IntegerSet, distinct, is_member, union
 
 if TYPE_CHECKING:
     import numpy as np
@@ -131,6 +131,20 @@ class GraphArrays:
             return _no_ends()
         key = ("pairs", self._tables.root, edges.serial, direction)
         return self._cache.get(key, lambda: EndNumbers(*adjacency.pairs()))
+
+    def pair_set(self, edge: str, direction: Direction, width: int) -> IntegerSet:
+        """Every pair of neighbours as `node * width + neighbour`."""
+        import numpy as np
+
+        adjacency, edges = self.neighbours(edge, direction), self._edges(edge)
+
+        def pairs() -> IntegerSet:
+            sources, targets = adjacency.pairs()
+            return IntegerSet(sources.astype(np.int64) * width + targets)
+
+        if edges is None:
+            return pairs()
+        return self._cache.get(("pair set", self._tables.root, edges.serial, direction, width), pairs)
 
     def numbered_edges(self, edge: str) -> NumberedEdges | None:
         """The edges by edge number; None if there are none, or if the graph is damaged."""

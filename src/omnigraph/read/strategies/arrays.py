@@ -6,15 +6,26 @@ that would follow many edges are left to `factored`, which makes no rows of them
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from omnigraph._internal.caches import LruCache
 from omnigraph.errors import ArithmeticOverflow
 from omnigraph.expressions.interpreter import NotInterpreted
 from omnigraph.expressions.predicates import conjuncts, stated_column
 from omnigraph.expressions.usage import all_patterns, variables
-from omnigraph.language.query.plan import Aggregate, Expression, Pattern, ReadPlan, children, is_aggregated, walk
+from omnigraph.language.query.plan import (
+    Aggregate,
+    Binary,
+    EntityRef,
+    Expansion,
+    Expression,
+    Pattern,
+    ReadPlan,
+    children,
+    is_aggregated,
+    walk,
+)
 from omnigraph.read.executor.bindings import Needs, NotCovered
 from omnigraph.read.executor.matching import MAX_SCANNED, PatternMatcher
 from omnigraph.read.executor.output import ResultTable, counts_matches
@@ -41,6 +52,8 @@ class ArraysForm:
     needs: Needs
     is_product: bool
     """Whether it counts the combinations of variables that nothing connects."""
+    difference: tuple[ReadPlan, ReadPlan] | None
+    """Two plans the first of which counts as many matches more as the second one does."""
 
 
 _forms: LruCache[tuple[ReadPlan, ArraysForm | None]] = LruCache(512)
@@ -70,7 +83,41 @@ def _form(plan: ReadPlan) -> ArraysForm | None:
         plan.grouped and _is_counted(plan),
         Needs(frozenset(_leaves(plan, returned)), frozenset(_needed(plan, returned)), _is_count(plan, returned)),
         _is_count(plan, returned) and not plan.pattern.expansions and len(plan.pattern.bindings) > 1,
+        _difference(plan) if _is_count(plan, returned) else None,
     )
+
+
+def _difference(plan: ReadPlan) -> tuple[ReadPlan, ReadPlan] | None:
+    """A tree of which two variables must differ, as the tree without that condition, less what it has where they are the same."""
+    pattern, columns = plan.pattern, [projection.expression for projection in plan.projections]
+    apart = [condition for condition in pattern.filters if len(variables(condition)) == 2]
+    if len(apart) != 1 or plan.having or plan.order or plan.limit or plan.offset or pattern.optionals:
+        return None
+    match apart[0]:
+        case Binary("!=", EntityRef(kept), EntityRef(gone), _):
+            pass
+        case _:
+            return None
+    others = tuple(condition for condition in pattern.filters if condition is not apart[0])
+    types = {binding.variable: binding.types for binding in pattern.bindings}
+    if types.get(kept) != types.get(gone) or gone in {name for other in others for name in variables(other)}:
+        return None
+    whole = replace(plan, pattern=replace(pattern, filters=others))
+    if not _is_counted(whole):
+        return None
+    hops: dict[object, Expansion] = {}
+    for hop in pattern.expansions:
+        source, target = (kept if name == gone else name for name in (hop.source, hop.target))
+        ends = frozenset((source, target)) if hop.direction == "both" else (source, target)
+        key = hop.edge_variable or (hop.edge, hop.direction, ends)
+        hops.setdefault(key, replace(hop, source=source, target=target))
+    bindings = tuple(binding for binding in pattern.bindings if binding.variable != gone)
+    same = replace(pattern, bindings=bindings, expansions=tuple(hops.values()), filters=others)
+    counts = tuple(replace(column, operand=EntityRef(kept)) for column in columns if isinstance(column, Aggregate))
+    if len(counts) < len(columns):
+        return None
+    shown = (replace(p, expression=count) for p, count in zip(plan.projections, counts, strict=True))
+    return whole, replace(plan, pattern=same, projections=tuple(shown))
 
 
 def _needed(plan: ReadPlan, returned: Sequence[Expression]) -> Iterator[str]:
@@ -91,8 +138,22 @@ def _needed(plan: ReadPlan, returned: Sequence[Expression]) -> Iterator[str]:
 
 def _is_count(plan: ReadPlan, returned: Sequence[Expression]) -> bool:
     aggregates = [inner for expression in returned for inner in walk(expression) if isinstance(inner, Aggregate)]
-    is_whole = not plan.pattern.unnests and not plan.pattern.optionals
+    optionals = plan.pattern.optionals
+    used = {name for expression in (*returned, *plan.pattern.filters) for name in variables(expression)}
+    used.update(name for optional in optionals for name in optional.outer)
+    is_whole = not plan.pattern.unnests and not (optionals and plan.pattern.start_rows)
+    is_whole = is_whole and all(_multiplies_rows(optional, used) for optional in optionals)
     return is_whole and plan.grouped and not plan.distinct and all(map(counts_matches, aggregates))
+
+
+def _multiplies_rows(optional: Pattern, used: Collection[str]) -> bool:
+    """Whether an optional block matters only by how many matches it has: an edge to a variable that nothing uses."""
+    if optional.filters or optional.unnests or optional.optionals or len(optional.outer) != 1:
+        return False
+    if len(optional.bindings) != 1 or len(optional.expansions) != 1:
+        return False
+    (hop,), (binding,) = optional.expansions, optional.bindings
+    return hop.is_step and not hop.reads_edges and len(binding.types) == 1 and binding.variable not in used
 
 
 def _leaves(plan: ReadPlan, returned: Sequence[Expression]) -> Iterator[str]:
@@ -184,7 +245,26 @@ def _answer(read: Read, form: ArraysForm, most: int | None = None) -> Answer | N
 
 def _any(read: Read) -> Answer | None:
     form = arrays_form(read.plan)
-    return None if form is None or not _is_worth(read, form) else _answer(read, form)
+    if form is None or not _is_worth(read, form):
+        return None
+    return (form.difference and _subtracted(read, form.difference)) or _answer(read, form)
+
+
+def _subtracted(read: Read, plans: tuple[ReadPlan, ReadPlan]) -> Answer | None:
+    """The counts of the first plan less those of the second."""
+    import pyarrow as pa
+
+    from omnigraph.read.strategies.factored import FACTORED
+
+    parts = [Read(read.view, plan, read.arguments, read.mode) for plan in plans]
+    answers = [answered for part in parts if (answered := FACTORED.answer(part) or _any(part)) is not None]
+    tables = [answered.table for answered in answers if isinstance(answered.table, pa.Table)]
+    if len(tables) < len(parts):
+        return None
+    whole, same = ([column[0].as_py() for column in table.columns] for table in tables)
+    names = [column.name for column in read.plan.columns]
+    table = pa.table({name: pa.array([a - b], pa.int64()) for name, a, b in zip(names, whole, same, strict=True)})
+    return Answer(tuple(choice for answered in answers for choice in answered.choices), None, table=table)
 
 
 def _is_worth(read: Read, form: ArraysForm) -> bool:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 FEW = 2_048
 """Up to this many numbers, neighbours are read block by block from the stored file."""
+FEW_OF_ALL = 4
+"""The degrees of more than one number in so many are picked from those of all."""
 MAX_BITS = 63
 SORTED_AT_ONCE = 8_000_000
 """How many pairs have their sort keys in memory at the same time."""
@@ -53,6 +55,9 @@ class Csr:
         if starts is not None:
             if self.nodes == 0:
                 return np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.int64)
+            if len(numbers) == 0 or int(numbers.max()) < self.nodes:
+                first = starts[numbers].astype(np.int64)
+                return first, starts[1:][numbers] - first
             inside = np.minimum(numbers, self.nodes - 1)
             first = starts[inside].astype(np.int64)
             return first, np.where(numbers < self.nodes, starts[inside + 1] - first, 0)
@@ -70,7 +75,9 @@ class Csr:
         import numpy as np
 
         first, counts = self.bounds(numbers)
-        owners = np.repeat(np.arange(len(numbers), dtype=np.int64), counts)
+        is_one_each = len(numbers) > 1 and int(counts.min()) == int(counts.max()) == 1
+        places = np.arange(len(numbers), dtype=np.int64)
+        owners = places if is_one_each else np.repeat(places, counts)
         targets = self.arrays.held(self.targets)
         if targets is None and len(numbers) <= FEW:
             parts = self.arrays.slices(self.targets, first.tolist(), (first + counts).tolist())
@@ -78,9 +85,11 @@ class Csr:
         targets = self.arrays.whole(self.targets) if targets is None else targets
         if len(numbers) == 1:
             return owners, targets[first[0] : first[0] + counts[0]]
-        ends = np.cumsum(counts)
-        within = np.arange(len(owners), dtype=np.int64) - np.repeat(ends - counts, counts)
-        return owners, targets[np.repeat(first, counts) + within]
+        if is_one_each:
+            return owners, targets[first]
+        places = np.repeat(first - (np.cumsum(counts) - counts), counts)
+        places += np.arange(len(owners), dtype=np.int64)
+        return owners, targets[places]
 
     def multiplicities(self, near: np.ndarray, far: np.ndarray) -> np.ndarray:
         """How often each of the given pairs occurs."""
@@ -293,6 +302,8 @@ class Adjacency:
         """Like `degrees`, for the given numbers only."""
         import numpy as np
 
+        if len(numbers) * FEW_OF_ALL > self.size:
+            return np.asarray(self.degrees()[numbers])
         counts = self.below.bounds(numbers)[1]
         if self.changes is not None:
             owners, _, more = self.changes.of(numbers)
