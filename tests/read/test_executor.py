@@ -98,6 +98,11 @@ COUNTED = [
     "match { $a $e:knows $b  $b <knows> $a } return { count($e) as n }",
     "match { $a <knows> $b  $b <knows> $c  $c <knows> $a  $a livesIn $x  $b livesIn $y  $x = $y } return { count($c) as n }",
     "match { $a knows $a } return { count($a) as n }",
+    "match { $a knows $b  $a knows $c  $b != $c } return { count($b) as n, count($c) as m }",
+    "match { $a $e:knows $b  $b livesIn $t  $c livesIn $t  $a != $c } return { count($e) as n }",
+    "match { $p: Person  optional { $p <knows> $q }  optional { $p livesIn $c } } return { count($p) as n }",
+    "match { $p knows $o  optional { $q knows $p } } return { $o.name as o, count($p) as n } order { n desc, o }",
+    "match { $p <knows> $q  $q <knows> $r  not { $p <knows> $r } } return { $p.name as p, count($r) as n } order { p }",
 ]
 STAGED = [
     "match { $p: Person  $p knows $q } with { $q, count($p) as n } order { n desc } limit 9 match { $q <knows> $r  $r.rank > (n) } return { $q.name as q, $r.name as r, n } order { r }",

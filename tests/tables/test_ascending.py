@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.tables.ascending import distinct, is_member, runs, stable_order, union
+from omnigraph.tables.ascending import IntegerSet, distinct, is_member, runs, stable_order, union
 
 NUMBERS = st.lists(st.integers(0, 9))
 
@@ -22,6 +22,19 @@ def test_distinct_and_union(one: list[int], other: list[int]) -> None:
 def test_members_are_told_from_others(values: list[int], members: list[int]) -> None:
     ordered = np.array(sorted(set(members)), np.uint64)
     assert is_member(np.array(values, np.uint64), ordered).tolist() == [value in members for value in values]
+
+
+@given(st.integers(0, 2**62), st.lists(st.integers(0, 3_000)), st.integers(1, 2**40))
+def test_a_set_knows_its_members_also_where_they_share_a_place(first: int, values: list[int], step: int) -> None:
+    members = (first + np.arange(1, 2_000, dtype=np.int64) * step) % 2**62
+    known = IntegerSet(np.unique(members))
+    wanted = (first + np.array(values, np.int64) * step) % 2**62
+    assert known.has(wanted).tolist() == np.isin(wanted, members).tolist()
+    assert known.has(members).all()
+    assert not IntegerSet(members[:0]).has(wanted).any()
+    scattered = np.random.default_rng(step).integers(0, 2**62, 2_000)
+    assert IntegerSet(scattered).has(scattered).all()
+    assert len(IntegerSet(scattered)._others) > 0
 
 
 @given(NUMBERS)

@@ -65,7 +65,7 @@ def is_member(values: np.ndarray[Any, Any], members: np.ndarray[Any, Any]) -> np
 
 
 class IntegerSet:
-    """Distinct integers, found by hash: a table with at least four places for each of them."""
+    """Integers that are found by hash, in a table with at least four places for each of them."""
 
     def __init__(self, members: Integers) -> None:
         import numpy as np
@@ -96,12 +96,12 @@ class IntegerSet:
         """Which of the values are members."""
         import numpy as np
 
-        found = self._at[self._places(values)]
-        kept = found >= 0
+        numbers = self._at[self._places(values)]
+        kept = numbers >= 0
         possible = np.flatnonzero(kept)
-        found, wanted = found[possible], values[possible]
-        is_equal = self.members[found] == wanted
-        rest = np.flatnonzero(self._has_others[found] & ~is_equal)
+        numbers, wanted = numbers[possible], values[possible]
+        is_equal = self.members[numbers] == wanted
+        rest = np.flatnonzero(self._has_others[numbers] & ~is_equal)
         is_equal[rest] = is_member(wanted[rest], self._others)
         kept[possible] = is_equal
         return kept
