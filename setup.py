@@ -12,7 +12,8 @@ class BuildWithGuides(build_py):
         if not self.editable_mode:  # A clone reads docs/ itself.
             folder = Path(self.build_lib, "omnigraph", "guides")
             self.mkpath(str(folder))
-            for page in sorted(Path(__file__).parent.joinpath("docs").glob("*.md")):
+            docs = Path(__file__).parent / "docs"
+            for page in (*sorted(docs.glob("*.md")), docs / "reference" / "ldbc.md"):
                 self.copy_file(str(page), str(folder / page.name))
 
 

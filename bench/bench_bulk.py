@@ -102,8 +102,8 @@ def main() -> None:
                 {"P": people(options.nodes, options.nodes + 1000, branch)}, mode="merge", branch="main", engine="local"
             )
             measured("merge", changed, lambda b=branch: graph.branches.merge(b, engine=engine))
-            measured("verify", changed, lambda: graph.verify(engine=engine))
-            measured("optimize", changed, lambda: graph.optimize(engine=engine))
+            measured("verify", changed, lambda: graph.maintenance.verify(engine=engine))
+            measured("optimize", changed, lambda: graph.maintenance.optimize(engine=engine))
     finally:
         shutil.rmtree(folder)
 

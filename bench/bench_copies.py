@@ -68,7 +68,7 @@ def main() -> None:
         for number in range(40):
             with origin.transaction() as tx:
                 tx.insert("P", name=f"p{number}")
-        origin.optimize()
+        origin.maintenance.optimize()
         origin.tags.create("v1", "main~3")
         remote, back = f"s3://{s3.new_bucket()}/graph", str(Path(folder) / "back")
         print(
@@ -93,7 +93,7 @@ def main() -> None:
         copy = og.open(back)
         assert [commit.id for commit in copy.commits(limit=10_000)] == [c.id for c in origin.commits(limit=10_000)]
         assert fingerprint(copy) == fingerprint(origin)
-        assert copy.commit("v1") == origin.commit("v1")
+        assert copy.show("v1") == origin.show("v1")
         print("  identical: every object that a commit needs has the same digest")
         with origin.transaction() as tx:
             tx.insert("P", name="one more")

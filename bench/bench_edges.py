@@ -83,7 +83,7 @@ def main() -> None:
             peer.mkdir()
             theirs.append(measured(lambda peer=peer: into_duckdb(peer, nodes, edges)))  # type: ignore[misc]  # bound now
             graph = og.init(folder / f"graph-{turn}", SCHEMA)
-            receipts: list[og.LoadReceipt] = []
+            receipts: list[og.types.LoadReceipt] = []
             ours.append(
                 measured(
                     lambda graph=graph, receipts=receipts: receipts.append(  # type: ignore[misc]  # bound now

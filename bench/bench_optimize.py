@@ -54,7 +54,7 @@ def main() -> None:
         engines = [("on Spark", master), ("in process", "local")]
         for name, engine in engines if rows <= MAX_IN_PROCESS else engines[:1]:
             graph = make(Path(folder) / name.replace(" ", "-"), rows)
-            taken = seconds(lambda graph=graph, engine=engine: graph.optimize(engine=engine))
+            taken = seconds(lambda graph=graph, engine=engine: graph.maintenance.optimize(engine=engine))
             whole = compacted + indexed
             ratios = f"{taken / whole:.2f} x Lance with indexes, {taken / compacted:.2f} x its compaction alone"
             print(f"  optimize {name:<22} {taken:8.1f} s   {ratios}", flush=True)

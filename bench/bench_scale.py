@@ -121,7 +121,7 @@ def run(folder: Path, options: argparse.Namespace, temporary: Path) -> None:
     step("delete of a hundredth", edges // 100, lambda: load(delete, mode="delete"))
     out = f"{folder / 'export'}/"
     step("export", nodes + edges, lambda: graph.export(out, format="parquet", engine=spark))
-    step("optimize", nodes + edges, lambda: graph.optimize(engine=spark))
+    step("optimize", nodes + edges, lambda: graph.maintenance.optimize(engine=spark))
     spark.stop()
 
 

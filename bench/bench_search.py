@@ -67,7 +67,7 @@ def make_graph(folder: str, docs: int, dimension: int) -> tuple[View, np.ndarray
         }
     )
     graph.load({"Doc": table}, mode="append", engine="local")
-    graph.ensure_indexes()
+    graph.maintenance.ensure_indexes()
     return Repository.open(f"{folder}/graph").head()[1], centres
 
 

@@ -36,7 +36,7 @@ EVERY = "query q($name: String) { match { $p: P  $p.name != $name } return { cou
 
 
 def line(graph: og.Graph, label: str, number: int, commit_ms: float) -> str:
-    (table,) = graph.optimize(dry_run=True).tables
+    (table,) = graph.maintenance.optimize(dry_run=True).tables
     reads = milliseconds(graph, ONE, number // 2), milliseconds(graph, EVERY, number // 2)
     return (
         f"{label:>10} {table.before.fragments:10} {table.before.bytes / 1024:9,.0f} {size(Path(graph.uri)) / 1024:9,.0f} "
@@ -60,7 +60,7 @@ def main() -> None:
                 print(line(graph, f"{number:,}", number, each), flush=True)
                 started, before = time.perf_counter(), number
         started = time.perf_counter()
-        graph.optimize()
+        graph.maintenance.optimize()
         print(line(graph, "optimized", last, (time.perf_counter() - started) * 1_000))
 
 

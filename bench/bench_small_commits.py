@@ -43,7 +43,7 @@ def filled(uri: str, rows: int, options: Mapping[str, str] | None = None) -> og.
     graph = og.init(uri, SCHEMA, storage_options=options)
     with graph.transaction() as tx:
         tx.insert_many("Person", [{"name": f"p{number}", "age": number % 90} for number in range(rows)])
-    graph.optimize()
+    graph.maintenance.optimize()
     return graph
 
 
@@ -55,7 +55,7 @@ def reads(folder: Path) -> None:
         for number in range(16):
             with graph.transaction() as tx:
                 tx.update("Person", f"p{number * 1_000}", age=50)
-    folded.optimize()
+    folded.maintenance.optimize()
     state = with_rows._repository.head()[1].snapshot.tables["node:Person"]
     print(f"reads, {STORED:,} rows stored and {state.inline.row_count} in commits, 16 of which replace stored ones")
     questions: dict[str, Callable[[og.Graph, int], object]] = {
@@ -76,7 +76,7 @@ def reads(folder: Path) -> None:
 def feed(s3: S3Server) -> None:
     uri = f"s3://{s3.new_bucket()}/graph"
     graph = filled(uri, 10, s3.options)
-    start = graph.commit().id
+    start = graph.head().id
     for number in range(FEED):
         commit(graph, f"f{number}")
     reader = og.open(uri, storage_options=s3.options)

@@ -37,14 +37,14 @@ def main() -> None:
     done, since, spent = 0, time.monotonic(), time.process_time()
     for step in range(1, LINES + 1):
         stream.advance(arguments.batches * step // LINES)
-        commits, now, used = graph.commit().ref.seq, time.monotonic(), time.process_time()
+        commits, now, used = graph.head().ref.seq, time.monotonic(), time.process_time()
         batches = max(1, commits - done)
         times = f"{1000 * (now - since) / batches:11.0f} {1000 * (used - spent) / batches:9.0f}"
         print(f"{line(graph, folder)} {times}", flush=True)
         done, since, spent = commits, time.monotonic(), time.process_time()
     stream.stop()
     rows = graph._repository.head()[1].rows("node:Reading")
-    assert rows == graph.commit().ref.seq, "one row a commit"
+    assert rows == graph.head().ref.seq, "one row a commit"
 
 
 class OnSpark:
@@ -60,7 +60,7 @@ class OnSpark:
         self.query = started(spark, graph, folder, way)
 
     def advance(self, commits: int) -> None:
-        while self.graph.commit().ref.seq < commits and self.query.isActive:
+        while self.graph.head().ref.seq < commits and self.query.isActive:
             time.sleep(0.1)
         if self.query.exception() is not None:
             raise SystemExit(str(self.query.exception()))

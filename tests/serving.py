@@ -67,7 +67,7 @@ class Fixed:
     def load(self) -> Served:
         graphs = {}
         for name, place in self.places.items():
-            stored = compile_stored({"people.gq": self.queries}, og.open(place).schema)
+            stored = compile_stored({"people.gq": self.queries}, og.open(place).schema.catalog)
             graph = og.open(place, policy=self.gate)
             graphs[name] = ServedGraph(name, graph, self.gate, stored, self.in_cluster)
         return Served(graphs, self.verifiers, self.server_gate, digest="fixed", revision=1, state_token="one")

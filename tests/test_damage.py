@@ -68,7 +68,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         people = [{"name": f"p{number}", "age": number, "body": f"word{number} and more"} for number in range(PEOPLE)]
         tx.insert_many("Person", people)
         tx.insert("Knows", from_="p1", to="p2")
-    graph.optimize()
+    graph.maintenance.optimize()
     graph.tags.create("before", "main")
     graph.branches.create("old")
     for number in range(2):
@@ -164,7 +164,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "query the tag": lambda folder: og.open(folder).query(ALL, revision="before").rows,
     "query the first commit": lambda folder: og.open(folder).query(ALL, revision="main~4").rows,
     "query an older commit": lambda folder: og.open(folder).query(ALL, revision="main~1").rows,
-    "export": lambda folder: og.open(folder).export(folder.parent / "out.jsonl", force=True),
+    "export": lambda folder: og.open(folder).export(folder.parent / "out.jsonl", overwrite=True),
     "log": lambda folder: [commit.id for commit in og.open(folder).commits("work", limit=1_000)],
     "diff": lambda folder: [change.id for change in og.open(folder).diff("before", "main")],
     "entity": lambda folder: og.open(folder).entity("Person", "p7"),
@@ -172,8 +172,8 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "merge": lambda folder: og.open(folder).branches.merge("main", "work", dry_run=True).outcome,
     "repeat a keyed write": lambda folder: og.open(folder).mutate(AGED, {"age": 1}, branch="work", once="age 1").commit,
     "list prepared writes": lambda folder: og.open(folder).recovery.list(),
-    "cleanup": lambda folder: og.open(folder).cleanup(dry_run=True).files,
-    "storage": lambda folder: len(og.open(folder).storage().types),
+    "cleanup": lambda folder: og.open(folder).maintenance.cleanup(dry_run=True).files,
+    "storage": lambda folder: len(og.open(folder).maintenance.storage().types),
 }
 
 NEEDED_BY = {
@@ -292,8 +292,8 @@ def test_verify_finds_damage_and_repair_does_what_can_be_done(kind: str, harm: s
         with pytest.raises((Damaged, GraphNotFound)):
             og.open(folder)
         return
-    findings = og.open(folder).verify(all=True).findings
-    assert og.open(folder).verify(all=True, deep=True).findings == findings
+    findings = og.open(folder).maintenance.verify(all=True).findings
+    assert og.open(folder).maintenance.verify(all=True, deep=True).findings == findings
     if (kind, harm) in UNSEEN:
         assert findings == ()
         return
@@ -313,9 +313,9 @@ def check_repair(folder: Path, repaired: Repaired, file: Path, written: bytes, l
     graph = og.open(folder)
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     lost: Lost = "reset" if repaired == "reset" else "drop" if repaired == "dropped" else "report"
-    outline = graph.repair(lost=lost)
+    outline = graph.maintenance.repair(lost=lost)
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
-    report = graph.repair(lost=lost, yes=True, actor="ada")
+    report = graph.maintenance.repair(lost=lost, dry_run=False, actor="ada")
     assert [(step.kind, step.object) for step in report.steps] == [(step.kind, step.object) for step in outline.steps]
     kinds = [step.kind for step in report.steps]
     match repaired:
@@ -328,13 +328,13 @@ def check_repair(folder: Path, repaired: Repaired, file: Path, written: bytes, l
             assert report.is_whole
         case "built again":
             assert set(kinds) == {"rebuild_indexes"}
-            assert graph.verify("main~0", deep=True).is_whole
+            assert graph.maintenance.verify("main~0", deep=True).is_whole
             assert [row["name"] for row in graph.query(FOUND.replace("p.name }", "p.name as name }")).rows] == ["p7"]
         case "reset" | "dropped":
             assert kinds == ["reset_branch" if repaired == "reset" else "drop_rows"]
-            newest = graph.commit()
+            newest = graph.head()
             assert (newest.kind, newest.actor, newest.id) == ("repair", "ada", report.steps[0].commit.id)  # type: ignore[union-attr]
-            assert graph.verify("main~0", deep=True).is_whole
+            assert graph.maintenance.verify("main~0", deep=True).is_whole
             # The commits that are lost stay lost.
             assert newest.id not in {commit for finding in report.remaining for commit in finding.commits}
             assert {finding.object for finding in report.remaining} == {finding.object for finding in report.findings}
@@ -346,7 +346,7 @@ def check_repair(folder: Path, repaired: Repaired, file: Path, written: bytes, l
             with graph.transaction() as tx:
                 tx.upsert("Person", name="Zed")
             assert len(graph.query(ALL).rows) == rows + 1
-            assert graph.repair(lost=lost, yes=True).steps == ()
+            assert graph.maintenance.repair(lost=lost, dry_run=False).steps == ()
 
 
 def guide_table() -> str:
@@ -391,29 +391,29 @@ def test_a_repair_of_a_branch_is_refused_when_somebody_wrote_meanwhile(folder: P
 def test_what_was_lost_is_forgotten_when_cleanup_removes_it(folder: Path) -> None:
     cut_short(FILES["newest entry"](folder))
     graph = og.open(folder)
-    graph.repair(lost="reset", yes=True)
-    assert not graph.verify(all=True).is_whole
+    graph.maintenance.repair(lost="reset", dry_run=False)
+    assert not graph.maintenance.verify(all=True).is_whole
     for file in folder.rglob("*"):
         then = file.stat().st_mtime - 2 * 3600
         os.utime(file, (then, then))
-    graph.cleanup(keep=1)
-    assert graph.verify(all=True, deep=True).findings == ()
+    graph.maintenance.cleanup(keep=1)
+    assert graph.maintenance.verify(all=True, deep=True).findings == ()
     assert len(graph.query(ALL).rows) == PEOPLE - 1
 
 
 def test_a_damaged_tag_does_not_hide_commits(folder: Path) -> None:
     cut_short(FILES["tag"](folder))
     graph = og.open(folder)
-    newest = graph.commit().id
-    assert graph.commit(newest[:24]).id == newest
+    newest = graph.head().id
+    assert graph.show(newest[:24]).id == newest
     with pytest.raises(CommitNotFound):
-        graph.commit("01" + "Z" * 24)
+        graph.show("01" + "Z" * 24)
 
 
 def test_a_graph_whose_schema_is_lost_is_not_reset(folder: Path) -> None:
     FILES["schema"](folder).unlink()
     with pytest.raises(UsageError, match="no commit that can be read in full"):
-        og.open(folder).repair(lost="reset", yes=True)
+        og.open(folder).maintenance.repair(lost="reset", dry_run=False)
 
 
 def test_a_flipped_bit_in_a_deletion_file_or_manifest_is_found_before_lance_reads_it(folder: Path) -> None:
@@ -434,7 +434,7 @@ def test_a_flipped_bit_in_a_deletion_file_or_manifest_is_found_before_lance_read
 
 
 def test_a_sound_graph_passes_every_check(folder: Path) -> None:
-    report = og.open(folder, verify="full").verify(all=True, deep=True)
+    report = og.open(folder, verify="full").maintenance.verify(all=True, deep=True)
     assert report.findings == ()
     assert report.commits > TAIL
 
@@ -446,7 +446,7 @@ def test_everything_that_is_damaged_is_found_in_one_go(folder: Path) -> None:
     for file in files.values():
         flip_a_bit(file)
     files["index"] = files["index"].parent
-    assert {folder / finding.object for finding in graph.verify(all=True).findings} == set(files.values())
+    assert {folder / finding.object for finding in graph.maintenance.verify(all=True).findings} == set(files.values())
 
 
 def test_a_damaged_tag_can_be_made_again_and_a_damaged_plan_discarded(folder: Path) -> None:
@@ -469,8 +469,8 @@ def test_a_damaged_plan_is_listed_as_such_and_stops_nobody(folder: Path) -> None
     assert (prepared.commit_id, prepared.state, prepared.branch) == (file.stem, "damaged", None)
     with pytest.raises(Damaged, match=f"recovery discard {file.stem}"):
         graph.recovery.resume(file.stem)
-    assert graph.storage().types
-    graph.cleanup(keep=1)
+    assert graph.maintenance.storage().types
+    graph.maintenance.cleanup(keep=1)
     assert file.exists()
     for arguments in (["status", str(folder)], ["recovery", "list", "--store", str(folder)]):
         assert run(arguments) == 0
@@ -507,7 +507,7 @@ def test_a_graph_in_memory_has_nothing_to_verify() -> None:
     graph = og.init("memory://damage", SCHEMA)
     with graph.transaction() as tx:
         tx.insert("Person", name="Ada")
-    assert graph.verify(all=True, deep=True).findings == ()
+    assert graph.maintenance.verify(all=True, deep=True).findings == ()
 
 
 @pytest.mark.s3

@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import omnigraph as og
+
 SOURCE = Path(__file__).parents[1] / "src" / "omnigraph"
 _PRIVATE_WORDS = frozenset(
     [
@@ -77,3 +79,56 @@ def test_a_variable_is_called_what_it_holds() -> None:
         if name in _PRIVATE_WORDS
     ]
     assert odd == []
+
+
+REPLACED = {
+    "names_damage": "public_api",
+    "Ask": "AccessRequest",
+    "Asks": "permissions",
+    "Gate": "Authorizer",
+    "Remembered": "LruCache",
+    "names_of": "lazy_attributes",
+    "Desk": "ToolServer",
+    "Compact": "GraphArrays",
+    "nodes_at_hand": "nodes_if_cached",
+    "Carrying": "SchemaRebase",
+    "AS_FOUND_GOOD": "DEFAULT_SETTINGS",
+    "Filling": "Embeddings",
+    "Incoming": "StagedRows",
+    "Assembly": "LoadStaging",
+    "say_prepared": "add_recovery_hint",
+    "arranged": "sort_for_storage",
+    "workers_of": "make_runner",
+    "runner_of": "make_runner",
+    "session_of": "spark_session",
+    "routes_ours": "routes_extensions",
+    "components_ours": "components_extensions",
+    "upkeep": "maintenance",
+    "hold_catalog": "cache_catalog",
+    "keeps_nothing": "commits_empty",
+    "has_turn": "acquired",
+    "trying": "simulate",
+    "approving": "approval",
+    "observing": "drift",
+    "undoing": "revert",
+    "locating": "locate",
+    "picking": "select",
+    "gathering": "collect",
+    "starting": "startup",
+    "show_progress": "progress",
+    "apply_schema": "schema.apply",
+}
+"""Words that were replaced, and what by: of modules, classes, functions, parameters and variables, and of members of the library."""
+INTERNAL = {"apply_schema", "show_progress"}
+"""Words that only members of the library may not have."""
+
+
+def test_one_word_for_one_concept() -> None:
+    used = [
+        f"{path}: {name} is {REPLACED[name]}"
+        for path, tree in modules()
+        for name in {Path(path).stem, *(name for name, _ in bound_names(tree))} & (REPLACED.keys() - INTERNAL)
+    ]
+    assert used == []
+    members = {member for module in (og, og.types) for kind in module.__all__ for member in dir(getattr(module, kind))}
+    assert sorted(members & REPLACED.keys()) == []

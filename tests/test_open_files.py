@@ -46,9 +46,9 @@ CALLS = {
     "export": lambda g: g.export(os.path.join(folder, f"{next(numbers)}.jsonl")),
     "branch": lambda g: g.branches.create(f"b{next(numbers)}"),
     "merge": lambda g: (insert(g, branch="side"), g.branches.merge("side")),
-    "optimize": lambda g: g.optimize(),
-    "cleanup": lambda g: g.cleanup(keep=1, dry_run=True),
-    "verify": lambda g: g.verify(),
+    "optimize": lambda g: g.maintenance.optimize(),
+    "cleanup": lambda g: g.maintenance.cleanup(keep=1, dry_run=True),
+    "verify": lambda g: g.maintenance.verify(),
     "open": lambda g: og.open(os.path.join(folder, "graph")),
     "clone": lambda g: og.clone(os.path.join(folder, "graph"), os.path.join(folder, f"copy{next(numbers)}")),
 }

@@ -52,7 +52,7 @@ def test_closing_a_graph_forgets_what_was_its_own_and_nothing_else(tmp_path: Pat
 
 def test_a_graph_has_a_runtime_of_its_own_unless_it_is_given_one(tmp_path: Path) -> None:
     graph = graph_with_edges(tmp_path / "g")
-    small = og.open(tmp_path / "g", memory=0)
+    small = og.open(tmp_path / "g", runtime=og.Runtime(0))
     assert graph.query(DENSE).rows == small.query(DENSE).rows
     assert small._repository.tables.runtime.held_bytes == 0
     assert graph._repository.tables.runtime.held_bytes > 0
@@ -71,10 +71,8 @@ def test_what_is_not_a_size_is_refused(size: object, tmp_path: Path) -> None:
         og.Runtime(memory=size)  # type: ignore[arg-type]  # the point of the test
 
 
-def test_memory_and_runtime_exclude_each_other(tmp_path: Path) -> None:
+def test_a_runtime_is_a_runtime(tmp_path: Path) -> None:
     graph_with_edges(tmp_path / "g")
-    with pytest.raises(UsageError, match="exclude each other"):
-        og.open(tmp_path / "g", memory="1GiB", runtime=og.Runtime())
     with pytest.raises(UsageError, match="expected a Runtime, got dict"):
         og.open(tmp_path / "g", runtime={})  # type: ignore[arg-type]  # the point of the test
 
@@ -96,5 +94,5 @@ def test_a_load_in_this_process_opens_no_tables_beside_the_graphs(tmp_path: Path
     data.write_text('{"type": "Person", "data": {"name": "Cy"}}\n')
     opened = tables_at.cache_info().misses
     graph.load(data, mode="append", engine="local")
-    assert graph.verify(all=True, deep=True).findings == ()
+    assert graph.maintenance.verify(all=True, deep=True).findings == ()
     assert tables_at.cache_info().misses == opened

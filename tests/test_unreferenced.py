@@ -37,7 +37,9 @@ def test_everything_that_is_defined_is_used() -> None:
     words = Counter(word for text in texts.values() for word in re.findall(r"\w+", text))
     trees = {path: ast.parse(text) for path, text in texts.items()}
     own = {node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-    public = {name for exported in og.__all__ for name in dir(getattr(og, exported))}
+    public = {
+        name for module in (og, og.types) for exported in module.__all__ for name in dir(getattr(module, exported))
+    }
     unused = []
     for path, tree in trees.items():
         for node, owner in definitions(tree):

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
+from pygments.lexers._mapping import LEXERS
+
 _FENCE = re.compile(r"^(```\w+)[ \t][^\n]*$", re.MULTILINE)
+
+
+sys.path.append(str(Path(__file__).parent))
+LEXERS["SchemaLexer"] = ("site_lexers", "OmniGraph schema", ("pg",), ("*.pg",), ())
+LEXERS["QueryLexer"] = ("site_lexers", "OmniGraph query", ("gq",), ("*.gq",), ())
 
 
 def on_config(config: Any) -> Any:

@@ -19,9 +19,9 @@ class Copy:
     """The entities by type and id, and the cursor after which the feed goes on."""
 
     cursor: str
-    entities: dict[str, og.Entity] = field(default_factory=dict)
+    entities: dict[str, og.types.Entity] = field(default_factory=dict)
 
-    def take(self, change: og.EntityChange) -> None:
+    def take(self, change: og.types.EntityChange) -> None:
         """Harmless when the change was taken before: delivery is at least once."""
         name = f"{change.type_name} {change.id}"
         if change.after is None:

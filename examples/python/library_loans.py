@@ -27,7 +27,7 @@ query buy($isbn: String, $copies: I32) { update Book set { copies: $copies } whe
 """
 
 
-def fill(graph: og.Graph) -> og.Receipt:
+def fill(graph: og.Graph) -> og.types.Receipt:
     with graph.transaction(actor="ada", message="opening day") as tx:
         tx.insert("Book", isbn="F1", title="Frankenstein", copies=2)
         tx.insert("Book", isbn="L1", title="The Last Man", copies=1)
@@ -36,7 +36,7 @@ def fill(graph: og.Graph) -> og.Receipt:
     return tx.receipt
 
 
-def review(graph: og.Graph) -> og.MergeResult:
+def review(graph: og.Graph) -> og.types.MergeResult:
     """A change on a branch, seen before it is merged."""
     graph.branches.create("purchases")
     graph.mutate(QUERIES, {"isbn": "L1", "copies": 4}, name="buy", branch="purchases", actor="cy")

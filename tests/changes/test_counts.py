@@ -50,7 +50,7 @@ def test_distances_count_commits_on_each_side(graph: og.Graph) -> None:
     for branch, name in (("review", "a"), ("review", "b"), ("main", "c")):
         with graph.transaction(branch) as tx:
             tx.insert("Person", name=name)
-    assert graph.distance("review") == og.Distance(ahead=2, behind=1)
-    assert graph.distance("main", "review~1") == og.Distance(ahead=1, behind=1)
+    assert graph.distance("review") == og.types.Distance(ahead=2, behind=1)
+    assert graph.distance("main", "review~1") == og.types.Distance(ahead=1, behind=1)
     graph.branches.merge("review")
-    assert graph.distance("review") == og.Distance(ahead=0, behind=2)
+    assert graph.distance("review") == og.types.Distance(ahead=0, behind=2)

@@ -87,7 +87,7 @@ def test_diffs_are_empty_where_only_the_storage_changed(graph: og.Graph) -> None
             tx.insert("Thing", name=f"t{number:02d}", small=number)
     assert [len(list(graph.diff(f"main~{n + 1}", f"main~{n}"))) for n in range(11)] == [1] * 11
     before = graph._repository.resolve("main")
-    assert graph.optimize().commit is not None
+    assert graph.maintenance.optimize().commit is not None
     after = graph._repository.resolve("main")
     assert before.snapshot.tables != after.snapshot.tables
     assert list(graph.diff("main~1", "main")) == []

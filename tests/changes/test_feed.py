@@ -129,7 +129,7 @@ def test_starts(graph: og.Graph) -> None:
 
 def test_an_optimisation_is_an_empty_block(graph: og.Graph) -> None:
     cursor = graph.changes().cursor
-    assert graph.optimize().commit is not None
+    assert graph.maintenance.optimize().commit is not None
     blocks, _ = whole(graph, since=cursor)
     assert [short(block) for block in blocks] == [[]]
 
@@ -276,7 +276,7 @@ def test_a_baseline_replaces_nothing_by_accident(graph: og.Graph, tmp_path: Path
         with pytest.raises(AlreadyExists):
             graph.baseline(target)
     assert there.read_text() == "precious"
-    graph.baseline(link, force=True)
+    graph.baseline(link, overwrite=True)
     assert link.is_symlink()
     assert json.loads(there.read_text().splitlines()[-1]).keys() == {"baseline"}
     with pytest.raises(OmnigraphError):
@@ -298,7 +298,7 @@ def change_something(graph: og.Graph, dice: random.Random) -> None:
     """One random commit on main: rows written, removed, merged from a branch, or only stored anew."""
     match dice.randrange(6):
         case 0:
-            graph.optimize()
+            graph.maintenance.optimize()
         case 1:
             name = f"b{dice.getrandbits(40)}"
             graph.branches.create(name)

@@ -12,7 +12,8 @@ from docs.blocks import blocks_of
 from omnigraph.cli.main import cli
 
 DOCS = Path(__file__).parents[2] / "docs"
-USES_FILES = {page.stem for page in DOCS.glob("*.md") if any(block.file for block in blocks_of(page))}
+PAGES = {page.stem: page for page in (*DOCS.glob("*.md"), *DOCS.glob("reference/*.md"))}
+USES_FILES = {name for name, page in PAGES.items() if any(block.file for block in blocks_of(page))}
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -29,8 +30,8 @@ def test_every_page_that_uses_files_is_listed() -> None:
 @pytest.mark.parametrize("page", sorted(USES_FILES))
 def test_a_page_comes_with_its_files(page: str, tmp_path: Path) -> None:
     assert run("examples", page, str(tmp_path / "tour"))[0] == 0
-    expected = {block.file: block.text for block in blocks_of(DOCS / f"{page}.md") if block.file is not None}
-    expected[f"{page}.md"] = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    expected = {block.file: block.text for block in blocks_of(PAGES[page]) if block.file is not None}
+    expected[f"{page}.md"] = PAGES[page].read_text(encoding="utf-8")
     written = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "tour").iterdir() if path.is_file()}
     assert written == expected
     folders = [path.name for path in (tmp_path / "tour").iterdir() if path.is_dir()]

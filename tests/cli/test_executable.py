@@ -152,7 +152,7 @@ def test_an_interruption_after_the_publish_does_not_deny_it(folder: Path) -> Non
     assert code == 130
     assert said == (
         f"interrupted: main has moved to commit {after['main']}; "
-        "see 'omnigraph commit list' for whether that was this command\n"
+        "see 'omnigraph log' for whether that was this command\n"
     )
 
 

@@ -12,6 +12,7 @@ import pytest
 from cli.transcript import RunCli
 
 from omnigraph.cli.main import cli
+from omnigraph.cli.options import GraphCommand
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
 
@@ -24,7 +25,8 @@ def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str
             yield " ".join((*path, name)), command
 
 
-LEAVES = dict(leaves(cli))
+EVERY = dict(leaves(cli))
+LEAVES = {name: command for name, command in EVERY.items() if not command.hidden}
 
 
 def examples(command: click.Command) -> list[str]:
@@ -42,7 +44,6 @@ def test_the_verbs_are_these() -> None:
                 "sql",
                 "picture",
                 "warm-up",
-                "version",
                 "verify",
                 "repair",
                 "cleanup",
@@ -58,8 +59,7 @@ def test_the_verbs_are_these() -> None:
             *("alias", "status", "log", "show", "blame", "revert", "branch reset"),
             *(f"branch {verb}" for verb in ("create", "list", "delete", "merge")),
             *(f"tag {verb}" for verb in ("create", "list", "delete")),
-            *(f"commit {verb}" for verb in ("list", "show", "changes")),
-            *(f"changes {verb}" for verb in ("poll", "baseline")),
+            *(f"changes {verb}" for verb in ("poll", "baseline", "show")),
             *(f"schema {verb}" for verb in ("show", "infer", "plan", "apply", "diff")),
             *(f"recovery {verb}" for verb in ("list", "resume", "discard")),
             *("login", "logout", "profile list", "profile show", "graphs list", "mcp"),
@@ -69,6 +69,27 @@ def test_the_verbs_are_these() -> None:
             *(f"policy {verb}" for verb in ("starter", "validate", "test", "explain")),
         ]
     )
+
+
+def test_other_spellings_work_and_name_the_documented_one() -> None:
+    hidden = {
+        name: command.instead for name, command in EVERY.items() if isinstance(command, GraphCommand) and command.hidden
+    }
+    assert hidden.keys() == EVERY.keys() - LEAVES.keys()
+    assert all(instead in LEAVES or instead.startswith("--") for instead in hidden.values())
+
+
+@pytest.mark.parametrize(
+    "words", ["show GRAPH", "log GRAPH", "query GRAPH -e text", "branch create GRAPH name", "blame GRAPH T x"]
+)
+def test_the_graph_may_be_the_first_argument(words: str) -> None:
+    name = words.partition(" GRAPH")[0]
+    for place in ("./people", "/data/people", "s3://bucket/people"):
+        arguments = words.replace("GRAPH", place).split()[len(name.split()) :]
+        with LEAVES[name].make_context(name, arguments) as context:
+            assert place in (context.params["store"], context.params.get("uri"))
+    with pytest.raises(click.UsageError, match="a graph and --store exclude each other"):
+        LEAVES["query"].make_context("query", ["./people", "--store", "./other"])
 
 
 @pytest.mark.parametrize("name", LEAVES)
@@ -86,8 +107,7 @@ def test_examples_are_accepted_as_they_stand(name: str) -> None:
     """Parsed, not run: an example with a flag that does not exist would be refused."""
     for example in examples(LEAVES[name]):
         words = shlex.split(re.split(" [<>] ", example)[0])[1:]
-        # A command may have two names, and examples of both.
-        called = next(each for each in (" ".join(words[:2]), words[0]) if LEAVES.get(each) is LEAVES[name])
+        called = next(each for each in (" ".join(words[:2]), words[0]) if EVERY.get(each) is LEAVES[name])
         LEAVES[name].make_context(name, words[len(called.split()) :]).close()
 
 
@@ -111,7 +131,7 @@ def json_answers() -> Iterator[tuple[str, set[str]]]:
             if "--json" not in command or '\n    "error": {' in "\n" + answer:
                 continue
             words = [word for word in shlex.split(command[2:]) if not word.startswith("OMNIGRAPH_")]
-            name = next(n for n in (" ".join(words[1:3]), words[1]) if n in LEAVES)
+            name = next(n for n in (" ".join(words[1:3]), words[1]) if n in EVERY)
             yield name, set(re.findall(r'^    "(\w+)":', answer, flags=re.MULTILINE))
 
 
@@ -120,13 +140,16 @@ ANSWERS = sorted({(name, tuple(sorted(members))) for name, members in json_answe
 
 @pytest.mark.parametrize(("name", "members"), ANSWERS)
 def test_json_is_as_the_help_says(name: str, members: tuple[str, ...]) -> None:
-    every, required = documented(LEAVES[name])
+    every, required = documented(EVERY[name])
     assert set(members) - {"store"} <= every, "the receipt of every write also has what the store was asked for"
     assert required <= set(members)
 
 
 def test_most_commands_have_a_json_answer_in_the_transcripts() -> None:
-    seen = {name for name, _ in ANSWERS}
+    seen = {
+        other.instead if isinstance(other := EVERY[name], GraphCommand) and other.hidden else name
+        for name, _ in ANSWERS
+    }
     assert set(LEAVES) - seen == {
         *("demo", "shell", "optimize", "recovery resume", "recovery discard", "warm-up"),
         *("cleanup", "storage", "clone", "push", "pull", "embed", "run", "skill"),

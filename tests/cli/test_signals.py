@@ -81,16 +81,16 @@ def test_a_load_stopped_while_spark_reads(folder: Path, number: signal.Signals, 
     assert stopped(folder, number, OMNIGRAPH_FAILPOINTS=point) == (code, line)
     graph = og.open("people")
     assert graph.commits() == before
-    assert graph.verify(all=True, deep=True).is_whole
+    assert graph.maintenance.verify(all=True, deep=True).is_whole
     left = data_files(folder) - stored
     assert left, "a task was in the middle of it"
     # The next load does not wait for a cleanup, which takes what the stopped one wrote and nothing of the other's.
     loaded = graph.load("more.jsonl", mode="append", engine="local")
     age(folder / "people")
-    assert graph.cleanup().files > 0
+    assert graph.maintenance.cleanup().files > 0
     assert not left & data_files(folder)
-    assert graph.verify(all=True, deep=True).findings == ()
-    assert graph.commit() == loaded.commit
+    assert graph.maintenance.verify(all=True, deep=True).findings == ()
+    assert graph.head() == loaded.commit
 
 
 def data_files(folder: Path) -> set[Path]:

@@ -72,33 +72,33 @@ def test_a_query_has_the_same_rows_columns_and_commit(remote: RemoteGraph, local
     assert there.to_arrow().equals(here.to_arrow())
     assert there.to_json() == here.to_json()
     assert there.commit.id == here.commit.id
-    assert isinstance(there, og.Result)
+    assert isinstance(there, og.types.Result)
     friends = "query q() { match { $a: Person  $a knows $b } return { $a, $b } }"
     assert set(remote.query(friends).to_networkx().edges()) == set(local.query(friends).to_networkx().edges())
 
 
 def test_a_query_reads_any_revision_and_time(remote: RemoteGraph, local: og.Graph) -> None:
-    before = remote.commit()
+    before = remote.head()
     remote.mutate(ADD, {"name": "Cy"})
     assert len(remote.query(ALL)) == 3
     for revision in (before.id, "main~1"):
         assert len(remote.query(ALL, revision=revision)) == 2
-        assert remote.commit(revision) == before
+        assert remote.show(revision) == before
     assert len(remote.query(ALL, as_of=before.at)) == 2
     assert remote.snapshot(before.id).types == local.snapshot(before.id).types
-    assert remote.snapshot().schema.hash == local.schema.hash
+    assert remote.snapshot().schema.hash == local.schema.catalog.hash
     assert remote.lint(ALL).status == local.lint(ALL).status == "ok"
 
 
 def test_a_mutation_gives_the_receipt_of_the_library(remote: RemoteGraph, local: og.Graph) -> None:
     receipt = remote.mutate(ADD, {"name": "Cy", "age": 9}, message="né")
-    head = local.commit()
+    head = local.head()
     assert (receipt.commit.id, receipt.actor, receipt.query_name) == (head.id, "ada", "add")  # type: ignore[union-attr]
     assert (head.actor, head.message) == ("ada", "né")
-    assert receipt.types == {"node:Person": og.TypeCounts(inserted=1)}
+    assert receipt.types == {"node:Person": og.types.TypeCounts(inserted=1)}
     nothing = remote.mutate("query q() { delete Person where name = 'Nobody' }".replace("'", '"'))
     assert (nothing.commit, nothing.affected_nodes) == (None, 0)
-    assert local.commit() == head
+    assert local.head() == head
 
 
 def test_a_write_key_is_used_once(remote: RemoteGraph, local: og.Graph) -> None:
@@ -121,12 +121,12 @@ def test_errors_are_those_of_the_library(remote: RemoteGraph, local: og.Graph) -
         lambda g: g.query(ALL, revision="nowhere"),
         lambda g: g.mutate(ADD, {"name": 3}),
         lambda g: g.mutate(ADD, {"name": "x"}, branch="nowhere"),
-        lambda g: g.mutate(ADD, {"name": "x"}, if_commit=g.commit("main~1").id),
+        lambda g: g.mutate(ADD, {"name": "x"}, if_commit=g.show("main~1").id),
         lambda g: g.mutate('query q() { insert Knows { from: "Ada", to: "Nobody" } }'),
         lambda g: g.branches.create("main"),
         lambda g: g.changes("main", since="nonsense"),
-        lambda g: g.commit_changes(g.commit("main~1").id),
-        lambda g: g.apply_schema("node Person {"),
+        lambda g: g.commit_changes(g.show("main~1").id),
+        lambda g: g.schema.apply("node Person {"),
         lambda g: g.query(ALL, revision=7),
         lambda g: g.changes(types=["Ghost"]),
     ]
@@ -160,7 +160,7 @@ def test_merge_conflicts_come_with_their_values(remote: RemoteGraph, local: og.G
     assert (there.outcome, there.bases, there.hint) == (here.outcome, here.bases, here.hint)
     assert there.outcome == "conflicts"
     merged = remote.branches.merge("review", strategy="theirs", message="theirs")
-    assert (merged.commit.id, merged.outcome) == (local.commit().id, "merged")  # type: ignore[union-attr]
+    assert (merged.commit.id, merged.outcome) == (local.head().id, "merged")  # type: ignore[union-attr]
     assert local.entity("Person", "Ada")["age"] == 1  # type: ignore[index]
 
 
@@ -187,7 +187,7 @@ def test_conflicts_are_decided_over_the_network(remote: RemoteGraph, local: og.G
 
 def test_branches_are_made_listed_and_deleted(remote: RemoteGraph, local: og.Graph) -> None:
     made = remote.branches.create("a/b", "main~1")
-    assert (made.name, made.head.id) == ("a/b", local.commit("main~1").id)
+    assert (made.name, made.head.id) == ("a/b", local.show("main~1").id)
     assert [branch.name for branch in remote.branches.list()] == [branch.name for branch in local.branches.list()]
     assert remote.branches.exists("a/b")
     remote.mutate(ADD, {"name": "Cy"}, branch="a/b")
@@ -206,7 +206,7 @@ def test_commits_are_listed_from_any_revision(remote: RemoteGraph, local: og.Gra
     def ids(graph: Any, *arguments: Any, **options: Any) -> list[str]:
         return [commit.id for commit in graph.commits(*arguments, **options)]
 
-    middle = local.commit("main~2")
+    middle = local.show("main~2")
     for arguments, options in [
         ((), {}),
         ((), {"limit": 2}),
@@ -226,14 +226,14 @@ def test_files_are_loaded_and_exported_whole(remote: RemoteGraph, local: og.Grap
     assert sorted(out.read_bytes().splitlines()) == sorted((tmp_path / "here.jsonl").read_bytes().splitlines())
     with pytest.raises(errors.AlreadyExists):
         remote.export(out)
-    assert remote.export(out, types=["City"], force=True) == 1
+    assert remote.export(out, types=["City"], overwrite=True) == 1
     assert b"".join(remote.export_stream(types=["City"])) == out.read_bytes()
     more = tmp_path / "more.ndjson"
     more.write_text('{"type": "Person", "data": {"name": "Cy", "age": 37}}\n{"type": "City", "data": {"name": "Oslo"}}')
     loaded = remote.load([tmp_path / "here.jsonl", more], mode="merge", branch="inbox", from_="main", message="both")
     assert (loaded.branch_created, loaded.commit.message) == (True, "both")  # type: ignore[union-attr]
-    assert loaded.types["node:City"] == og.LoadCounts(inserted=1, unchanged=1)
-    assert loaded.commit.id == local.commit("inbox").id  # type: ignore[union-attr]
+    assert loaded.types["node:City"] == og.types.LoadCounts(inserted=1, unchanged=1)
+    assert loaded.commit.id == local.show("inbox").id  # type: ignore[union-attr]
     bad = tmp_path / "bad.jsonl"
     bad.write_text('{"type": "Person", "data": {"nme": "x"}}\n')
     with pytest.raises(errors.RejectedRecords) as rejected:
@@ -246,7 +246,7 @@ def test_what_is_done_about_missing_nodes_is_told_to_the_server(remote: RemoteGr
     (tmp_path / "knows.jsonl").write_text('{"edge": "LivesIn", "from": "Ada", "to": "Oslo"}\n')
     skipped = remote.load(tmp_path / "Knows.csv", mode="append", missing="skip")
     assert (skipped.skipped, skipped.rejected, skipped.loaded) == ({"edge:Knows": 1}, 1, {"edge:Knows": 1})
-    assert skipped.missing == (og.MissingNodes("Knows", "to", "Person", 1, 1, ("Nobody",)),)
+    assert skipped.missing == (og.types.MissingNodes("Knows", "to", "Person", 1, 1, ("Nobody",)),)
     assert remote.load(tmp_path / "knows.jsonl", mode="append", missing="stub").stubs == {"node:City": 1}
     assert remote.entity("City", "Oslo") is not None
 
@@ -269,7 +269,7 @@ def test_options_of_a_load_that_take_storage_or_do_not_fit_are_refused(remote: R
 
 def test_changes_are_the_same_value_by_value(remote: RemoteGraph, local: og.Graph, tmp_path: Path) -> None:
     remote.mutate(BORN, {"name": "Bo", "at": "2000-02-03T04:05:06Z"})
-    head = remote.commit().id
+    head = remote.head().id
     assert remote.commit_changes(head).changes == local.commit_changes(head).changes
     here, there = local.changes(start="beginning"), remote.changes(start="beginning")
     assert [block.changes for block in there.blocks] == [block.changes for block in here.blocks]
@@ -296,10 +296,10 @@ def test_entities_their_histories_and_differences_are_the_same(remote: RemoteGra
 
 
 def test_changes_of_types_that_are_gone_are_read_with_the_schema_before(remote: RemoteGraph, local: og.Graph) -> None:
-    dropped = local.schema.source.replace("node City { name: String @key }", "").replace(
+    dropped = local.schema.catalog.source.replace("node City { name: String @key }", "").replace(
         "edge LivesIn: Person -> City", ""
     )
-    remote.apply_schema(dropped)
+    remote.schema.apply(dropped)
     assert list(remote.diff("main~1", "main")) == list(local.diff("main~1", "main"))
     here, there = local.changes(start="beginning"), remote.changes(start="beginning")
     assert [block.changes for block in there.blocks] == [block.changes for block in here.blocks]
@@ -307,9 +307,9 @@ def test_changes_of_types_that_are_gone_are_read_with_the_schema_before(remote: 
 
 def test_tags_name_commits(remote: RemoteGraph, local: og.Graph) -> None:
     made = remote.tags.create("v1", "main~1")
-    assert (made.name, made.head.id) == ("v1", local.commit("main~1").id)
+    assert (made.name, made.head.id) == ("v1", local.show("main~1").id)
     assert [(tag.name, tag.head.id) for tag in remote.tags.list()] == [("v1", made.head.id)]
-    assert remote.commit("v1") == made.head
+    assert remote.show("v1") == made.head
     with pytest.raises(errors.AlreadyExists):
         remote.tags.create("v1")
     remote.tags.delete("v1")
@@ -334,17 +334,17 @@ def test_blobs_are_read(tmp_path: Path) -> None:
 
 
 def test_a_schema_is_changed(remote: RemoteGraph, local: og.Graph) -> None:
-    wider = local.schema.source + "\nnode Team { name: String @key  size: I64? }"
-    receipt = remote.apply_schema(wider, message="teams")
-    assert receipt.commit.id == local.commit().id  # type: ignore[union-attr]
+    wider = local.schema.catalog.source + "\nnode Team { name: String @key  size: I64? }"
+    receipt = remote.schema.apply(wider, message="teams")
+    assert receipt.commit.id == local.head().id  # type: ignore[union-attr]
     assert receipt.plan.lines() == ["add node type 'Team'"]
-    assert remote.apply_schema(wider).commit is None
-    assert "Team" in remote.schema.nodes
+    assert remote.schema.apply(wider).commit is None
+    assert "Team" in remote.schema.catalog.nodes
     narrower = wider.replace("size: I64?", "size: String?")
     with pytest.raises(errors.SchemaChangeRefused) as refused:
-        remote.apply_schema(narrower)
+        remote.schema.apply(narrower)
     assert refused.value.steps
-    (block,) = remote.changes(start=f"after:{local.commit('main~1').id}").blocks
+    (block,) = remote.changes(start=f"after:{local.show('main~1').id}").blocks
     assert [step.line() for step in block.schema_steps] == ["add node type 'Team'"]
 
 
@@ -352,10 +352,10 @@ def test_a_token_is_shown_nowhere(url: str) -> None:
     with og.connect(url, graph="nothing", token=TOKEN) as graph:
         assert TOKEN not in repr(graph) + repr(vars(graph)) + repr(graph._state.connection)
         with pytest.raises(errors.GraphNotFound) as missing:
-            _ = graph.schema
+            _ = graph.schema.catalog
     assert TOKEN not in str(missing.value) + repr(missing.value.to_json())
     with og.connect(url, graph="people", token="wrong-token") as graph, pytest.raises(errors.Unauthorized) as refused:
-        _ = graph.schema
+        _ = graph.schema.catalog
     assert "wrong-token" not in str(refused.value)
     with pytest.raises(errors.UsageError) as bad:
         og.connect(url, graph="people", token="with space")
@@ -374,12 +374,12 @@ def test_stored_queries_are_listed_and_run(remote: RemoteGraph) -> None:
     result = remote.stored_queries.query("everyone")
     assert result.rows == [{"name": "Ada", "age": 36}, {"name": "Bo", "age": 27}]
     assert [(each.name, each.kind) for each in result.columns] == [("name", "string"), ("age", "int")]
-    assert (result.query_name, result.commit_id) == ("everyone", remote.commit().id)
+    assert (result.query_name, result.commit_id) == ("everyone", remote.head().id)
     with pytest.raises(errors.UsageError, match="stays on the server"):
         result.to_networkx()
-    before = remote.commit()
+    before = remote.head()
     made = remote.stored_queries.mutate("add", {"name": "Cy"}, if_commit=before.id)
-    assert made.commit == remote.commit()
+    assert made.commit == remote.head()
     with pytest.raises(errors.PreconditionFailed):
         remote.stored_queries.mutate("add", {"name": "Dee"}, if_commit=before.id)
     assert remote.stored_queries.query("by_name", {"name": "Cy"}, revision=before.id).rows == []

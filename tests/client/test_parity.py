@@ -18,7 +18,7 @@ from serving import ADD, ALL, SCHEMA, Fixed, tokens
 import omnigraph as og
 from omnigraph import errors
 from omnigraph.client.graph import RemoteGraph
-from omnigraph.client.state import REFUSED
+from omnigraph.client.state import MAINTENANCE_REFUSED, REFUSED, SCHEMA_REFUSED
 from omnigraph.server.app import Application
 from omnigraph.server.logs import RequestLog
 
@@ -41,12 +41,13 @@ READS: dict[str, Callable[[Any], Any]] = {
     "history": lambda g: [(each.commit.id, each.value) for each in g.history("Person", "Ada")],
     "snapshot": lambda g: (g.snapshot().types, g.snapshot().schema.hash),
     "indexes": lambda g: g.indexes(),
-    "schema": lambda g: g.schema.hash,
+    "schema": lambda g: g.schema.catalog.hash,
     "lint": lambda g: g.lint(ALL),
     "commits": lambda g: [
         (each.id, each.kind, each.at, each.actor) for each in (*g.commits(), *g.commits(kind="load"))
     ],
-    "commit": lambda g: (g.commit().id, g.commit("main~1").at),
+    "head": lambda g: (g.head().id, g.head("main").at),
+    "show": lambda g: (g.show().id, g.show("main~1").at),
     "diff": lambda g: list(g.diff("main~1", "main")),
     "diff_stat": lambda g: g.diff_stat("main~1", "main"),
     "commit_changes": lambda g: g.commit_changes("main").changes,
@@ -57,15 +58,17 @@ READS: dict[str, Callable[[Any], Any]] = {
     ],
     "baseline": lambda g: exported(lambda out: g.baseline(out).entities)[0],
     "baseline_stream": lambda g: b"".join(g.baseline_stream()).count(b"\n"),
-    "storage": lambda g: g.storage(),
     "wait_for_change": lambda g: (
-        g.wait_for_change(since=g.commit("main~1").id).id,
-        g.wait_for_change(since=g.commit().id, timeout=0.05),
+        g.wait_for_change(since=g.show("main~1").id).id,
+        g.wait_for_change(since=g.head().id, timeout=0.05),
     ),
     "branches": lambda g: [each.name for each in g.branches.list()],
     "tags": lambda g: g.tags.list(),
     "recovery": lambda g: g.recovery.list(),
-    "cleanup": lambda g: g.cleanup(keep=1, older_than=dt.timedelta(days=1), branches=["main"], dry_run=True),
+    "maintenance": lambda g: (
+        g.maintenance.storage(),
+        g.maintenance.cleanup(keep=1, older_than=dt.timedelta(days=1), branches=["main"], dry_run=True),
+    ),
 }
 """Asked of one graph both ways."""
 
@@ -92,9 +95,13 @@ WRITES: dict[str, Callable[[Any, Path], Any]] = {
         g.load(_frames(), mode="merge", engine=engine_of(g)),
         g.load(folder / "City.csv", mode="merge", type="City", delimiter=",", engine=engine_of(g)),
     ],
-    "apply_schema": lambda g, _: g.apply_schema(SCHEMA.replace("born:", "height: F64?  born:")).commit,
-    "optimize": lambda g, _: (g.optimize(dry_run=True), g.optimize()),
-    "cleanup": lambda g, _: (g.cleanup(keep=1).is_dry_run, g.cleanup(branches=["main"]).removed),
+    "schema": lambda g, _: g.schema.apply(SCHEMA.replace("born:", "height: F64?  born:")).commit,
+    "maintenance": lambda g, _: (
+        g.maintenance.optimize(dry_run=True),
+        g.maintenance.optimize(),
+        g.maintenance.cleanup(keep=1).is_dry_run,
+        g.maintenance.cleanup(branches=["main"]).removed,
+    ),
     "branches": lambda g, _: (
         g.branches.create("review").name,
         g.branches.exists("review"),
@@ -133,7 +140,7 @@ def shown(value: Any) -> str:
     """As text, without ids, times, actors, engines and places in storage."""
 
     def plain(value: Any) -> Any:
-        if isinstance(value, og.Commit):
+        if isinstance(value, og.types.Commit):
             return (value.kind, value.actor, value.message, value.ref.branch, value.ref.seq)
         if is_dataclass(value) and not isinstance(value, type):
             return {
@@ -151,8 +158,16 @@ def shown(value: Any) -> str:
 
 
 def test_every_method_is_compared_or_excepted_with_a_reason() -> None:
-    public = {name for kind in (og.Graph, RemoteGraph) for name in dir(kind) if not name.startswith("_")}
-    assert public == READS.keys() | WRITES.keys() | EXCEPTIONS.keys()
+    def names(*kinds: type) -> set[str]:
+        return {name for kind in kinds for name in dir(kind) if not name.startswith("_")}
+
+    assert names(og.Graph, RemoteGraph) == READS.keys() | WRITES.keys() | EXCEPTIONS.keys()
+    for local, served, refused in (
+        (og.types.GraphSchema, og.types.RemoteSchema, SCHEMA_REFUSED),
+        (og.types.GraphMaintenance, og.types.RemoteMaintenance, MAINTENANCE_REFUSED),
+    ):
+        assert names(local) == names(served) | refused.keys()
+        assert not names(served) & refused.keys()
     assert not (READS.keys() | WRITES.keys()) & EXCEPTIONS.keys()
     assert all(len(reason) > 10 for reason in EXCEPTIONS.values())
 
@@ -190,10 +205,10 @@ def test_a_wait_ends_when_somebody_writes(both: tuple[og.Graph, og.Graph, Remote
     import threading
 
     local, _, remote = both
-    before = local.commit()
+    before = local.head()
     writer = threading.Thread(target=lambda: local.mutate(ADD, {"name": "Late"}, actor="ada"))
     writer.start()
     found = remote.wait_for_change(since=before.id, timeout=60)
     writer.join()
     assert found is not None
-    assert found.id == local.commit().id
+    assert found.id == local.head().id

@@ -54,7 +54,7 @@ def test_an_apply_makes_graphs_and_catalogue_and_is_done(tmp_path: Path) -> None
     }
     done = cluster.apply(config, actor="ada")
     assert done.converged
-    assert og.open(config.graphs["people"].uri).commit().actor == "ada"
+    assert og.open(config.graphs["people"].uri).head().actor == "ada"
     applied = cluster.read_applied(config.root)
     assert applied.graphs["people"].queries == {"queries/q.gq": QUERY}
     assert applied.graphs["people"].policy == {"p.yaml": POLICY}
@@ -84,7 +84,7 @@ def test_a_schema_that_cannot_be_migrated_is_blocked_and_the_rest_is_applied(tmp
     assert said(done)["schema.cities"] == ("update", "applied")
     assert not done.converged
     assert done.ledger.statuses["schema.people"]["status"] == "blocked"
-    assert "age" in og.open(config.graphs["cities"].uri).schema.nodes["Person"].properties
+    assert "age" in og.open(config.graphs["cities"].uri).schema.catalog.nodes["Person"].properties
 
 
 def test_a_graph_that_is_there_is_taken_over(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_refresh_notes_what_is_not_as_it_was_applied(tmp_path: Path) -> None:
         cluster.refresh(config)
     cluster.apply(config)
     assert {each["status"] for each in cluster.refresh(config).statuses.values()} == {"applied"}
-    og.open(config.graphs["people"].uri).apply_schema(MORE)
+    og.open(config.graphs["people"].uri).schema.apply(MORE)
     digest = config.resources["query.cities.everyone"]["digest"].removeprefix("sha256:")
     payload = Path(config.root) / "__cluster" / "catalogue" / digest
     payload.write_text("something else")
@@ -253,7 +253,7 @@ def test_an_apply_that_died_anywhere_is_finished_by_the_next(tmp_path: Path, bef
             break
         applied = cluster.read_applied(fewer.root)
         assert set(applied.graphs) == {"people", "new"}
-        assert "age" in og.open(applied.graphs["people"].uri).schema.nodes["Person"].properties
+        assert "age" in og.open(applied.graphs["people"].uri).schema.catalog.nodes["Person"].properties
         with pytest.raises(GraphNotFound):
             og.open(root / "cities.omni")
     else:

@@ -45,4 +45,4 @@ def test_a_driver_plans_applies_looks_for_a_lock_and_loads(tmp_path: Path, capsy
 
     place = tmp_path / "graphs" / "alpha.omni"
     printed("--as", "default", "load", "--data", str(tmp_path / "data.jsonl"), "--mode", "overwrite", str(place))
-    assert og.open(place).commit("main").actor == "default"
+    assert og.open(place).show("main").actor == "default"

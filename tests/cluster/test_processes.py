@@ -49,7 +49,7 @@ def test_a_killed_apply_leaves_its_lock_and_is_finished_by_the_next(tmp_path: Pa
     books.unlock(held["id"])
     assert cluster.apply(config).converged
     for graph in config.graphs.values():
-        assert "age" in og.open(graph.uri).schema.nodes["Person"].properties
+        assert "age" in og.open(graph.uri).schema.catalog.nodes["Person"].properties
 
 
 @pytest.mark.parametrize("lock", ["true", "false"])

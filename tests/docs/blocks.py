@@ -83,7 +83,7 @@ class Runner:
                 self.catalog = compile_schema(block.text, f"{self.page.name}:{block.line}")
             case "gq":
                 if block.graph is not None:
-                    self.catalog = open_graph(self.folder / block.graph).schema
+                    self.catalog = open_graph(self.folder / block.graph).schema.catalog
                 self._check(block)
             case "text" if "output" in block.words:
                 assert self.printed.rstrip() == block.text.rstrip(), f"{self.page.name}:{block.line}"

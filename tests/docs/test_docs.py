@@ -11,7 +11,11 @@ from docs.blocks import KINDS, Runner, blocks_of
 from omnigraph.cli.reference import PAGES as MADE
 
 ROOT = Path(__file__).parents[2]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs/reference").glob("*.md")),
+]
 
 
 def is_run(page: Path) -> bool:

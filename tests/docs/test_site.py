@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
+from pygments.lexers import get_lexer_by_name
+from pygments.token import STANDARD_TYPES
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -83,3 +86,26 @@ def test_the_readme_lists_the_guides_in_the_order_of_the_navigation() -> None:
     guides = re.findall(r"\]\(docs/([\w-]+\.md)\)", text[text.index("## Guides") : text.index("## Repository")])
     order = [entry for entry in in_navigation(SETTINGS["nav"]) if entry in guides]
     assert [guide for guide in guides if guide in order] == order
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "coloured"),
+    [
+        ("pg", "node Person { name: String @key }", {"node": "k", "String": "kt", "@key": "nd"}),
+        (
+            "gq",
+            'query q() { match { $p: Person { name: "Ada" } } return { $p.name } }',
+            {"match": "k", "$p": "nv", '"Ada"': "s"},
+        ),
+    ],
+)
+def test_both_languages_are_highlighted(language: str, text: str, coloured: dict[str, str]) -> None:
+    runpy.run_path(str(ROOT / "tools" / "site_hooks.py"))
+    found = {value: short_name(kind) for kind, value in get_lexer_by_name(language).get_tokens(text)}
+    assert {word: found[word] for word in coloured} == coloured
+    assert "".join(value for _, value in get_lexer_by_name(language).get_tokens(text)).strip() == text
+
+
+def short_name(kind: Any) -> str:
+    """The class that a stylesheet knows a token by."""
+    return str(STANDARD_TYPES[kind])

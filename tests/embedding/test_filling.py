@@ -165,18 +165,18 @@ def test_a_load_embeds_what_has_no_vector(g: og.Graph, server: says.Misbehaving,
 
 def test_a_load_whose_texts_cannot_be_embedded_commits_nothing(g: og.Graph, server: says.Misbehaving) -> None:
     server.answers[:] = [says.vectors(5)]
-    before = g.commit().id
+    before = g.head().id
     with pytest.raises(EmbeddingRefused, match=r"Doc\.vec: openai.* makes vectors of 5 numbers") as error:
         g.load({"Doc": pa.Table.from_pylist(RECORDS)}, mode="append", engine="local")
     assert "Vector(5)" in str(error.value.hint)
-    assert g.commit().id == before
+    assert g.head().id == before
 
 
 def test_merging_and_overtaken_writes_ask_no_provider(g: og.Graph, server: says.Misbehaving) -> None:
     run(g, 'insert Doc { slug: "a", text: "red fox" } insert Doc { slug: "b", text: "blue bird" }')
     g.branches.create("side")
     g.mutate('query q() { update Doc set { text: "grey goose" } where slug = "a" }', branch="side")
-    late = g.begin()
+    late = g.transaction()
     late.insert("Doc", slug="c", text="old owl")
     run(g, 'update Doc set { other: "x" } where slug = "b"')
     asked = len(server.asked)

@@ -25,11 +25,11 @@ from omnigraph.write.inlining import ENVIRONMENT as INLINE_BOUND
 
 APPLY = """def apply(g, schema, branch):
     try:
-        g.apply_schema(schema, branch=branch)
+        g.schema.apply(schema, branch=branch)
     except og.errors.SchemaChangeRefused as error:
         if "'omnigraph optimize' stores it" not in str(error): raise
-        g.optimize(branch)
-        g.apply_schema(schema, branch=branch)
+        g.maintenance.optimize(branch)
+        g.schema.apply(schema, branch=branch)
 """
 """A property with a default is made nullable where every row has its value stored."""
 
@@ -158,7 +158,7 @@ class Laboratory:
 
     def note(self, branch: str, model: Branch, before: Branch | None, line: str) -> None:
         ref = f"c{len(self.made)}"
-        self.run(f"{ref} = g.commit({branch!r}).id")
+        self.run(f"{ref} = g.show({branch!r}).id")
         self.made.append(Made(ref, self.names[ref], model.copy(), before, line))
 
     def line(self, line: str, branch: str, model: Branch, at: Identity | None, steps: range) -> Identity | None:
@@ -698,16 +698,16 @@ except FailpointReached: disarm_all()
 
     def clean_up(self) -> None:
         for branch in ("main", "work"):
-            self.run(f"g.optimize({branch!r})")
+            self.run(f"g.maintenance.optimize({branch!r})")
         if self.history.on_disk:
             self.run('age(folder / "g"); g = og.open(folder / "g", durability="process")')
-        self.run("g.cleanup(keep=1)")
+        self.run("g.maintenance.cleanup(keep=1)")
         for branch in ("main", "work"):
             for reader in ("table", *READERS):
                 self.check(branch, self.models[branch].copy(), reader=reader)
         report = self.names["g"].verify(deep=True, all=True)
         if not report.is_whole:
-            self.text.append("print(g.verify(deep=True, all=True).findings)")
+            self.text.append("print(g.maintenance.verify(deep=True, all=True).findings)")
             raise Mismatch(f"verify: {report.findings}")
 
 

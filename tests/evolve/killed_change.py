@@ -10,4 +10,4 @@ BEFORE = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Pe
 AFTER = 'node Human @rename_from("Person") { name: String @key  years: I64 @rename_from("age") }\nedge Knows: Human -> Human'
 
 if __name__ == "__main__":
-    og.open(sys.argv[1]).apply_schema(AFTER)
+    og.open(sys.argv[1]).schema.apply(AFTER)

@@ -28,7 +28,7 @@ def requests_of_a_change(s3: S3Server, tables: int, rows: int, branches: int, on
         g.branches.create(f"b{n}")
     assert g.snapshot(on).schema
     s3.reset()
-    receipt = g.apply_schema(schema(tables, WIDER, "x: [String]?").replace("n: I32?", "n: I64?"), branch=on)
+    receipt = g.schema.apply(schema(tables, WIDER, "x: [String]?").replace("n: I32?", "n: I64?"), branch=on)
     assert receipt.commit is not None
     return [f"{request.kind} {request.key.split('/')[1]}" for request in s3.requests()]
 

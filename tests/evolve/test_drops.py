@@ -56,7 +56,7 @@ def secrets(g: og.Graph, drop: str, **where: Any) -> list[Any]:
 
 @pytest.mark.parametrize("drop", DROPS)
 def test_a_soft_drop_hides_and_an_older_schema_still_shows(g: og.Graph, drop: str) -> None:
-    g.apply_schema(DROPS[drop])
+    g.schema.apply(DROPS[drop])
     with pytest.raises(QueryError):
         secrets(g, drop)
     found = secrets(g, drop, revision="main", schema_of="before")
@@ -66,11 +66,11 @@ def test_a_soft_drop_hides_and_an_older_schema_still_shows(g: og.Graph, drop: st
 
 @pytest.mark.parametrize("drop", DROPS)
 def test_no_schema_shows_what_was_dropped_for_good(g: og.Graph, drop: str) -> None:
-    plan = g.plan_schema(DROPS[drop], allow_data_loss=True)
+    plan = g.schema.plan(DROPS[drop], allow_data_loss=True)
     assert [line.endswith("(hard mode)") for line in plan.lines()] == [True]
-    g.apply_schema(DROPS[drop], allow_data_loss=True)
+    g.schema.apply(DROPS[drop], allow_data_loss=True)
     assert [step.line() for step in g.commit_changes("main").schema_steps] == plan.lines()
-    g.apply_schema(DROPS[drop] + "node Later { name: String @key }")
+    g.schema.apply(DROPS[drop] + "node Later { name: String @key }")
     g.branches.create("from-here")
     for revision in ("main", "main~1", "from-here"):
         with pytest.raises(UsageError, match="dropped for good"):
@@ -82,10 +82,10 @@ def test_no_schema_shows_what_was_dropped_for_good(g: og.Graph, drop: str) -> No
 @pytest.mark.parametrize("hard", [False, True])
 @pytest.mark.parametrize("drop", DROPS)
 def test_a_name_that_comes_back_is_another_thing(g: og.Graph, drop: str, hard: bool) -> None:
-    g.apply_schema(DROPS[drop], allow_data_loss=hard)
-    g.apply_schema(SCHEMA)
+    g.schema.apply(DROPS[drop], allow_data_loss=hard)
+    g.schema.apply(SCHEMA)
     assert [value for value in secrets(g, drop) if value is not None] == []
-    g.optimize()
+    g.maintenance.optimize()
     assert [value for value in secrets(g, drop) if value is not None] == []
 
 
@@ -96,7 +96,7 @@ def test_a_merge_brings_back_what_was_dropped_softly_and_never_what_was_dropped_
 ) -> None:
     with g.transaction("work") as tx:
         write(tx, "Cy")
-    g.apply_schema(DROPS[drop], allow_data_loss=hard)
+    g.schema.apply(DROPS[drop], allow_data_loss=hard)
     with pytest.raises(MergeConflicts) as refused:
         g.branches.merge("work")
     (conflict,) = refused.value.schema_conflicts
@@ -125,18 +125,18 @@ def test_a_merge_brings_back_what_was_dropped_softly_and_never_what_was_dropped_
 
 def test_a_property_that_another_branch_adds_under_a_name_that_was_dropped_for_good_is_a_conflict(g: og.Graph) -> None:
     with_mail = SCHEMA.replace("age: I32?", "age: I32?  mail: String?")
-    g.apply_schema(with_mail)
+    g.schema.apply(with_mail)
     with g.transaction() as tx:
         tx.insert("Person", name="Di", mail=SECRET)
-    g.apply_schema(SCHEMA, allow_data_loss=True)
-    g.apply_schema(with_mail, branch="work")
+    g.schema.apply(SCHEMA, allow_data_loss=True)
+    g.schema.apply(with_mail, branch="work")
     with pytest.raises(MergeConflicts, match="for good"):
         g.branches.merge("work", strategy="theirs")
 
 
 def test_the_feed_after_the_drop_does_not_have_it(g: og.Graph) -> None:
-    g.apply_schema(DROPS["a property"], allow_data_loss=True)
-    head = g.commit().id
+    g.schema.apply(DROPS["a property"], allow_data_loss=True)
+    head = g.head().id
     with g.transaction() as tx:
         tx.update("Person", "Ada", age=1)
         tx.delete("Person", "Bo")
@@ -144,7 +144,7 @@ def test_the_feed_after_the_drop_does_not_have_it(g: og.Graph) -> None:
     blocks = {block.commit.id: block for block in page.blocks}
     images = [
         image
-        for change in blocks[g.commit().id].changes
+        for change in blocks[g.head().id].changes
         if change.type_name == "Person"
         for image in (change.before, change.after)
         if image is not None
@@ -156,23 +156,23 @@ def test_the_feed_after_the_drop_does_not_have_it(g: og.Graph) -> None:
 
 def test_the_mutations_that_go_with_a_hard_drop_read_it_once(g: og.Graph) -> None:
     fill = "query fill() { update Person set { age: 7 } where secret is not null }"
-    g.apply_schema(DROPS["a property"], allow_data_loss=True, with_=fill)
+    g.schema.apply(DROPS["a property"], allow_data_loss=True, with_=fill)
     assert g.entity("Person", "Ada")["age"] == 7
     with pytest.raises(QueryError):
-        g.apply_schema(SCHEMA.replace("secret: String?  age", "note: String?  age"), with_=fill)
+        g.schema.apply(SCHEMA.replace("secret: String?  age", "note: String?  age"), with_=fill)
 
 
 @pytest.mark.parametrize("drop", DROPS)
 def test_nothing_that_is_taken_back_brings_back_what_was_dropped_for_good(g: og.Graph, drop: str) -> None:
-    g.apply_schema(DROPS[drop], allow_data_loss=True)
-    dropped = g.commit().id
+    g.schema.apply(DROPS[drop], allow_data_loss=True)
+    dropped = g.head().id
     for strategy in ("fail", "theirs"):
         with pytest.raises(MergeConflicts, match="for good"):
             g.revert(dropped, strategy=strategy)  # type: ignore[arg-type]  # each is a strategy
     for revision in ("before", "main~1"):
         with pytest.raises(UsageError, match="dropped for good on this branch"):
             g.reset("main", revision)
-    g.apply_schema(DROPS[drop] + "node Later { name: String @key }")
+    g.schema.apply(DROPS[drop] + "node Later { name: String @key }")
     with pytest.raises(MergeConflicts, match="for good"):
         g.revert(dropped)
     g.reset("main", dropped)
@@ -185,19 +185,19 @@ def test_nothing_that_is_taken_back_brings_back_what_was_dropped_for_good(g: og.
 
 @pytest.mark.parametrize("drop", DROPS)
 def test_what_was_dropped_softly_comes_back_when_the_drop_is_taken_back(g: og.Graph, drop: str) -> None:
-    g.apply_schema(DROPS[drop])
+    g.schema.apply(DROPS[drop])
     g.revert("main")
     assert secrets(g, drop) == [SECRET, SECRET]
 
 
 def test_a_branch_that_goes_back_to_before_a_property_was_there_knows_that_it_was_dropped_for_good(g: og.Graph) -> None:
     with_mail = SCHEMA.replace("age: I32?", "age: I32?  mail: String?")
-    g.apply_schema(with_mail, branch="work")
+    g.schema.apply(with_mail, branch="work")
     g.branches.create("other", "work")
     with g.transaction("other") as tx:
         tx.insert("Person", name="Di", mail=SECRET)
-    g.apply_schema(SCHEMA, branch="work", allow_data_loss=True)
+    g.schema.apply(SCHEMA, branch="work", allow_data_loss=True)
     g.reset("work", "before")
-    assert g.verify("work", deep=True).is_whole
+    assert g.maintenance.verify("work", deep=True).is_whole
     with pytest.raises(MergeConflicts, match="for good"):
         g.branches.merge("other", "work", strategy="theirs")

@@ -34,7 +34,7 @@ def points_of_a_change(folder: Path) -> list[Failpoint]:
     for point in Failpoint:
         arm(point, lambda point=point: reached.append(point))
     try:
-        g.apply_schema(AFTER, branch="side")
+        g.schema.apply(AFTER, branch="side")
     finally:
         failpoints.disarm_all()
     return list(dict.fromkeys(reached))
@@ -58,9 +58,9 @@ def test_a_killed_change_happened_or_did_not(tmp_path: Path) -> None:
         shutil.copytree(tmp_path / "prepared", root)
         run_killed(Path(killed_change.__file__), str(root), point=point)
         g = og.open(root, verify="full")
-        seen.append(g.commit().kind)
-        g.apply_schema(AFTER)
-        assert g.commit().kind == "schema"
+        seen.append(g.head().kind)
+        g.schema.apply(AFTER)
+        assert g.head().kind == "schema"
         assert [tuple(row.values()) for row in g.query(PEOPLE).rows] == [("Ada", 36), ("Bo", 40)]
     assert seen == ["mutation", "mutation", "schema", "schema"]
 
@@ -86,15 +86,15 @@ def update(g: og.Graph) -> None:
 
 
 def optimize(g: og.Graph) -> None:
-    g.optimize("side")
+    g.maintenance.optimize("side")
 
 
 def same_change(g: og.Graph) -> None:
-    g.apply_schema(AFTER, branch="side")
+    g.schema.apply(AFTER, branch="side")
 
 
 def another_change(g: og.Graph) -> None:
-    g.apply_schema(BEFORE.replace("age: I32?", "age: I32?  nick: String?"), branch="side")
+    g.schema.apply(BEFORE.replace("age: I32?", "age: I32?  nick: String?"), branch="side")
 
 
 def new_branch(g: og.Graph) -> None:
@@ -137,10 +137,10 @@ def test_a_change_that_is_overtaken(
     try:
         if error is not None:
             with pytest.raises(error):
-                g.apply_schema(AFTER, branch="side")
+                g.schema.apply(AFTER, branch="side")
             assert "schema" not in [commit.kind for commit in g.commits("main")]
             return
-        receipt = g.apply_schema(AFTER, branch="side")
+        receipt = g.schema.apply(AFTER, branch="side")
     finally:
         failpoints.disarm_all()
     assert (receipt.commit is None) == (other is same_change)

@@ -52,8 +52,8 @@ def remove(g: og.Graph, branch: str, entities: tuple[tuple[str, dict[str, Any]],
 def check_every_row(g: og.Graph, step: Step) -> None:
     if "F64" in step.title:
         return  # A wider type is no rule, and does not get narrower again.
-    assert g.apply_schema(BASE).commit is not None
-    assert g.apply_schema(step.schema).commit is not None
+    assert g.schema.apply(BASE).commit is not None
+    assert g.schema.apply(step.schema).commit is not None
 
 
 @pytest.mark.parametrize("ruled", ["main", "work"])
@@ -61,18 +61,18 @@ def check_every_row(g: og.Graph, step: Step) -> None:
 class TestRule:
     def test_rows_that_the_other_branch_brings_keep_it_or_are_conflicts(self, step: Step, ruled: Side) -> None:
         g = two_branches()
-        g.apply_schema(step.schema, branch=ruled)
+        g.schema.apply(step.schema, branch=ruled)
         insert(g, OTHER[ruled], list(step.breaking))
-        head = g.commit()
+        head = g.head()
         for strategy in ("fail", "ours", "theirs"):
             with pytest.raises(MergeConflicts):
                 g.branches.merge("work", strategy=strategy)  # type: ignore[arg-type]  # each is a strategy
-        assert g.commit() == head
+        assert g.head() == head
 
     def test_rows_in_the_way_that_only_the_branch_with_the_rule_removed_are_gone(self, step: Step, ruled: Side) -> None:
         g = two_branches(*step.breaking)
         remove(g, ruled, step.breaking)
-        g.apply_schema(step.schema, branch=ruled)
+        g.schema.apply(step.schema, branch=ruled)
         insert(g, OTHER[ruled], [("City", {"name": "Bonn"}), ("Knows", {"from_": "Bo", "to": "Ada"})])
         g.branches.merge("work")
         check_every_row(g, step)
@@ -80,7 +80,7 @@ class TestRule:
     def test_rows_in_the_way_that_the_other_branch_changed_are_conflicts(self, step: Step, ruled: Side) -> None:
         g = two_branches(*step.breaking)
         remove(g, ruled, step.breaking)
-        g.apply_schema(step.schema, branch=ruled)
+        g.schema.apply(step.schema, branch=ruled)
         people = [values["name"] for type, values in step.breaking if type == "Person"]
         with g.transaction(OTHER[ruled]) as tx:
             for name in people:
@@ -102,7 +102,7 @@ class TestRule:
 @pytest.mark.parametrize("ruled", ["main", "work"])
 def test_values_that_stand_for_older_rows_are_among_those_that_must_differ(ruled: Side) -> None:
     g = two_branches()
-    g.apply_schema(FILLED_AND_UNIQUE, branch=ruled)
+    g.schema.apply(FILLED_AND_UNIQUE, branch=ruled)
     insert(g, OTHER[ruled], [("City", {"name": "Bonn"})])
     with pytest.raises(MergeConflicts, match="unique_violation"):
         g.branches.merge("work")
@@ -112,7 +112,7 @@ def test_values_that_stand_for_older_rows_are_among_those_that_must_differ(ruled
 def test_what_is_required_and_was_filled_on_one_branch_is_missed_on_the_other(ruled: Side) -> None:
     g = two_branches()
     wanted = BASE.replace("node City { name: String @key }", "node City { name: String @key  land: String }")
-    g.apply_schema(wanted, branch=ruled, with_='query q() { update City set { land: "IT" } where name is not null }')
+    g.schema.apply(wanted, branch=ruled, with_='query q() { update City set { land: "IT" } where name is not null }')
     insert(g, OTHER[ruled], [("Knows", {"from_": "Bo", "to": "Ada"})])
     g.branches.merge("work", dry_run=True)
     insert(g, OTHER[ruled], [("City", {"name": "Bonn"})])

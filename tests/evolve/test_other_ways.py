@@ -39,8 +39,8 @@ def g(tmp_path: Path) -> og.Graph:
             tx.insert("Person", name=f"p{n:02}", age=n, bio=bio, near=[float(n), 1.0], code=n)
         for n in range(19):
             tx.insert("Knows", id=f"k{n:02}", from_=f"p{n:02}", to=f"p{n + 1:02}", since=n)
-    graph.optimize()
-    graph.apply_schema(AFTER)
+    graph.maintenance.optimize()
+    graph.schema.apply(AFTER)
     return graph
 
 
@@ -106,8 +106,8 @@ def test_searches_find_what_is_older_and_what_is_newer(g: og.Graph) -> None:
     for _ in range(2):
         assert g.query(chess).rows == [{"n": 11}]
         assert len(g.query(near, {"v": [3.1, 1.0]}).rows) == 2
-        g.optimize()
-    pending = {(each.column, each.kind) for table in g.optimize().tables for each in table.after.pending}
+        g.maintenance.optimize()
+    pending = {(each.column, each.kind) for table in g.maintenance.optimize().tables for each in table.after.pending}
     assert ("story", "INVERTED") not in pending
 
 
@@ -137,8 +137,8 @@ def test_branches_with_rows_of_both_kinds_merge(g: og.Graph) -> None:
 def test_branches_that_added_different_properties_merge(g: og.Graph) -> None:
     """Their new columns have the same numbers in Lance's files."""
     g.branches.create("b")
-    g.apply_schema(AFTER.replace("tags: [String]?", "tags: [String]?  ours: I32?"))
-    g.apply_schema(AFTER.replace("tags: [String]?", "tags: [String]?  theirs: I32?"), branch="b")
+    g.schema.apply(AFTER.replace("tags: [String]?", "tags: [String]?  ours: I32?"))
+    g.schema.apply(AFTER.replace("tags: [String]?", "tags: [String]?  theirs: I32?"), branch="b")
     with g.transaction() as tx:
         tx.insert_many("Person", [{"name": f"o{n}", "ours": n} for n in range(30)])
     with g.transaction("b") as tx:
@@ -160,7 +160,7 @@ def test_a_diff_across_the_change_is_by_property(g: og.Graph) -> None:
 
 def test_optimize_brings_rows_into_the_columns_of_the_schema(g: og.Graph) -> None:
     """After it, filters of a widened or filled property are answered by an index again, and dropped values are not stored."""
-    g.apply_schema(AFTER.replace("code: I64? @unique", "code: I64? @unique @index").replace("  tags: [String]?\n", ""))
+    g.schema.apply(AFTER.replace("code: I64? @unique", "code: I64? @unique @index").replace("  tags: [String]?\n", ""))
     table = g._repository.head("main")[1].table("node:Person")
     assert (table.stored_column("code"), table.stored_column("lang"), table.stored_column("story")) == (
         None,
@@ -168,12 +168,12 @@ def test_optimize_brings_rows_into_the_columns_of_the_schema(g: og.Graph) -> Non
         "bio",
     )
     before = {f"p{n:02}": g.entity("Person", f"p{n:02}") for n in range(20)}
-    report = g.optimize()
+    report = g.maintenance.optimize()
     assert any("older than the schema" in action for each in report.tables for action in each.actions)
     table = g._repository.head("main")[1].table("node:Person")
     assert None not in (table.stored_column("code"), table.stored_column("lang"))
     (held,) = table.held_columns.values()
     assert held == set(table.layout.written_schema.names)
     assert {id: g.entity("Person", id) for id in before} == before
-    assert not [each for each in g.optimize().tables if each.actions]
+    assert not [each for each in g.maintenance.optimize().tables if each.actions]
     og.open(g.uri, verify="full")

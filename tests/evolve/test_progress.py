@@ -48,7 +48,7 @@ def g() -> og.Graph:
 
 
 def test_rows_are_seen_to_be_checked(g: og.Graph, seen: Seen) -> None:
-    g.apply_schema(SCHEMA.replace("age: I32?", "age: I32"), show_progress=True)
+    g.schema.apply(SCHEMA.replace("age: I32?", "age: I32"), progress=True)
     tasks = seen.statuses[0][2]
     assert seen.statuses[0] == ("check rows", 0, tasks)
     assert seen.statuses[-1] == ("check rows", tasks, tasks)
@@ -57,19 +57,19 @@ def test_rows_are_seen_to_be_checked(g: og.Graph, seen: Seen) -> None:
 
 def test_a_change_that_is_refused_leaves_no_bar_behind(g: og.Graph, seen: Seen) -> None:
     with pytest.raises(SchemaChangeRefused):
-        g.apply_schema(SCHEMA.replace("age: I32?", "age: I32?  @range(age, 5..)"), show_progress=True)
+        g.schema.apply(SCHEMA.replace("age: I32?", "age: I32?  @range(age, 5..)"), progress=True)
     assert seen.is_closed
 
 
 def test_a_change_that_reads_no_row_shows_nothing(g: og.Graph, seen: Seen) -> None:
-    g.apply_schema(SCHEMA.replace("age: I32?", "age: I64?"), show_progress=True)
+    g.schema.apply(SCHEMA.replace("age: I32?", "age: I64?"), progress=True)
     assert seen.statuses == []
 
 
 def test_rows_are_seen_to_be_written_again(g: og.Graph, seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(optimize, "IN_PROCESS_ROWS", 0)
-    g.apply_schema(SCHEMA.replace("age: I32?", "age: I64?"))
-    g.optimize(show_progress=True)
+    g.schema.apply(SCHEMA.replace("age: I32?", "age: I64?"))
+    g.maintenance.optimize(progress=True)
     assert seen.statuses == [("compact", 0, 1), ("compact", 1, 1)]
 
 

@@ -38,27 +38,27 @@ def test_queries_that_a_change_breaks_are_named(g: og.Graph, tmp_path: Path) -> 
         "query pairs() { match { $p: Person $p knows $q } return { $p.name, $q.name } }\n"
     )
     dropped = BEFORE.replace("  nick: String?", "")
-    (broken,) = g.broken_queries(dropped, tmp_path / "q")
+    (broken,) = g.schema.broken_queries(dropped, tmp_path / "q")
     assert (broken.file, broken.query) == ("more/b.gq", "nicks")
     assert "nick" in broken.error
-    renamed = [(each.file, each.query) for each in g.broken_queries(AFTER, tmp_path / "q")]
+    renamed = [(each.file, each.query) for each in g.schema.broken_queries(AFTER, tmp_path / "q")]
     assert renamed == [("a.gq", "names"), ("more/b.gq", "nicks"), ("more/b.gq", "pairs")]
     with pytest.raises(UsageError, match="does not exist"):
-        g.broken_queries(AFTER, tmp_path / "missing")
+        g.schema.broken_queries(AFTER, tmp_path / "missing")
 
 
 def test_schemas_of_two_revisions_are_compared(g: og.Graph, tmp_path: Path) -> None:
-    g.apply_schema(BEFORE.replace("age: I32?", "age: I64?"))
+    g.schema.apply(BEFORE.replace("age: I32?", "age: I64?"))
     (tmp_path / "after.pg").write_text(BEFORE.replace("age: I32?", "age: I64?").replace("  nick: String?", ""))
-    assert g.diff_schema("main~1", "main").lines() == ["widen property 'Person.age' from I32? to I64? on node 'Person'"]
-    assert g.diff_schema("main", "main~1").supported is False
-    assert g.diff_schema("main", "main").is_empty
-    lines = g.diff_schema("main", tmp_path / "after.pg").lines()
+    assert g.schema.diff("main~1", "main").lines() == ["widen property 'Person.age' from I32? to I64? on node 'Person'"]
+    assert g.schema.diff("main", "main~1").supported is False
+    assert g.schema.diff("main", "main").is_empty
+    lines = g.schema.diff("main", tmp_path / "after.pg").lines()
     assert lines == ["drop property 'Person.nick' of node 'Person' (soft mode)"]
 
 
 def test_an_old_state_is_asked_through_newer_names(g: og.Graph) -> None:
-    g.apply_schema(AFTER)
+    g.schema.apply(AFTER)
     with g.transaction() as tx:
         tx.update("Human", "Ada", years=37)
     everybody = "query q() { match { $p: Human } return { $p.name, $p.years, $p.lang } order { $p.name } }"
@@ -73,7 +73,7 @@ def test_an_old_state_is_asked_through_newer_names(g: og.Graph) -> None:
 def test_an_old_state_that_may_lack_what_is_required_now_is_refused(g: og.Graph) -> None:
     with g.transaction() as tx:
         tx.update("Person", "Bo", age=1)
-    g.apply_schema(BEFORE.replace("age: I32?", "age: I32"))
+    g.schema.apply(BEFORE.replace("age: I32?", "age: I32"))
     with pytest.raises(UsageError, match=r"Person\.age is required now"):
         g.query("query q() { match { $p: Person } return { $p.age } }", revision="main~2", schema_of="main")
 
@@ -83,8 +83,8 @@ def test_a_handle_that_was_opened_before_notices(g: og.Graph, tmp_path: Path) ->
     reader, writer = og.open(tmp_path / "g"), og.open(tmp_path / "g")
     with reader.transaction() as tx:
         tx.insert("Person", name="Ada", age=36)
-    writer.apply_schema(AFTER)
-    assert list(reader.schema.nodes) == ["Human", "Team"]
+    writer.schema.apply(AFTER)
+    assert list(reader.schema.catalog.nodes) == ["Human", "Team"]
     with reader.transaction() as tx:
         tx.update("Human", "Ada", lang="fr")
     assert writer.entity("Human", "Ada") == {"id": "Ada", "name": "Ada", "years": 36, "lang": "fr"}

@@ -90,7 +90,7 @@ class Evolution(RuleBasedStateMachine):
         self.merge(direction, "theirs")
 
     def head(self, branch: str) -> str:
-        return self.graph.commit(branch).id
+        return self.graph.show(branch).id
 
     def pick(self, branch: str, place: int) -> tuple[Branch, Identity, Type]:
         model = self.branch(branch)
@@ -157,7 +157,7 @@ class Evolution(RuleBasedStateMachine):
 
     @rule(branch=BRANCH)
     def optimize(self, branch: str) -> None:
-        self.graph.optimize(self.name(branch))
+        self.graph.maintenance.optimize(self.name(branch))
 
     # ------------------------------------------------------------ schema changes
 
@@ -292,7 +292,7 @@ class Evolution(RuleBasedStateMachine):
 
     def apply(self, branch: str, renamed: dict[Identity, str] | None = None, *, hard: bool = False) -> None:
         text = self.branch(branch).text(renamed)
-        self.graph.apply_schema(text, branch=self.name(branch), allow_data_loss=hard)
+        self.graph.schema.apply(text, branch=self.name(branch), allow_data_loss=hard)
 
     # ------------------------------------------------------------ branches
 

@@ -38,7 +38,7 @@ def test_rows_and_filters_are_those_of_the_new_schema(g: og.Graph) -> None:
     text = BEFORE.replace("age: I32?", 'years: I64? @rename_from("age")  rank: I32 @default(3)').replace(
         "  nick: String?", ""
     )
-    g.apply_schema(text)
+    g.schema.apply(text)
     everything = source(g)
     assert rows_of(everything, everything.schema()) == [
         {"id": "Ada", "name": "Ada", "years": 36, "rank": 3},
@@ -58,7 +58,7 @@ def test_rows_and_filters_are_those_of_the_new_schema(g: og.Graph) -> None:
 def test_a_schema_that_is_gone_is_named(g: og.Graph, changed: str, said: str) -> None:
     planned = source(g)
     schema = planned.schema()
-    g.apply_schema(BEFORE.replace("age: I32?", changed))
+    g.schema.apply(BEFORE.replace("age: I32?", changed))
     with pytest.raises(Exception, match=said):
         planned.reader(schema)
     again = source(g)

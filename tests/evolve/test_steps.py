@@ -55,29 +55,29 @@ def test_step(tmp_path: Path, step: Step, held: str, place: str) -> None:
         others += [name for name in ("b", "c", "d") if name != branch]
         for name in ("b", "c", "d"):
             g.branches.create(name)
-    before = {name: (g.commit(name), contents(g, name)) for name in others}
-    head = g.commit(branch)
+    before = {name: (g.show(name), contents(g, name)) for name in others}
+    head = g.show(branch)
 
-    assert tuple(g.plan_schema(step.schema, branch=branch).lines()) == step.lines
+    assert tuple(g.schema.plan(step.schema, branch=branch).lines()) == step.lines
     is_broken = held == "data in the way" or (held == "data" and step.broken and not step.breaking)
     if step.outcome == "never" or is_broken:
         with pytest.raises(SchemaChangeRefused) as refused:
-            g.apply_schema(step.schema, branch=branch)
+            g.schema.apply(step.schema, branch=branch)
         if step.outcome != "never":
             ((line, count, first),) = refused.value.violations
             assert (line, count, len(first)) == (step.lines[-1], step.broken, step.broken)
-        assert g.commit(branch) == head
+        assert g.show(branch) == head
     else:
         assert_applied(g, step, branch, head, with_data=held == "data")
     for name, known in before.items():
-        assert (g.commit(name), contents(g, name)) == known
+        assert (g.show(name), contents(g, name)) == known
 
 
-def assert_applied(g: og.Graph, step: Step, branch: str, head: og.Commit, *, with_data: bool) -> None:
-    receipt = g.apply_schema(step.schema, branch=branch)
+def assert_applied(g: og.Graph, step: Step, branch: str, head: og.types.Commit, *, with_data: bool) -> None:
+    receipt = g.schema.apply(step.schema, branch=branch)
     assert receipt.commit is not None
-    assert (receipt.commit, receipt.commit.kind) == (g.commit(branch), "schema")
-    assert g.apply_schema(step.schema, branch=branch).commit is None
+    assert (receipt.commit, receipt.commit.kind) == (g.show(branch), "schema")
+    assert g.schema.apply(step.schema, branch=branch).commit is None
     if with_data:
         assert_read(g, step, branch)
     with g.transaction(branch) as tx:
@@ -116,7 +116,7 @@ def assert_read(g: og.Graph, step: Step, branch: str) -> None:
 @pytest.mark.parametrize("step", [step for step in STEPS if step.consent], ids=lambda step: step.title)
 def test_consent_to_lose_data(tmp_path: Path, step: Step) -> None:
     g = graph_with(tmp_path, [*DATA, *step.breaking])
-    g.apply_schema(step.schema, allow_data_loss=True)
+    g.schema.apply(step.schema, allow_data_loss=True)
     type, values = step.breaking[0]
     found = g.entity(type, values["name"])
     assert found is not None
@@ -125,7 +125,7 @@ def test_consent_to_lose_data(tmp_path: Path, step: Step) -> None:
 
 def test_every_kind_of_step_is_in_the_table() -> None:
     g = og.init("memory://", schema=BASE)
-    shown = {step.kind for each in STEPS for step in g.plan_schema(each.schema).steps}
+    shown = {step.kind for each in STEPS for step in g.schema.plan(each.schema).steps}
     assert shown == {step.kind for step in STEP_ORDER}
 
 

@@ -57,7 +57,7 @@ def test_a_team_changes_the_schema_on_a_branch_and_merges_it_back(tmp_path: Path
 
     # One works on the schema, with data, on a branch.
     graph.branches.create("hr")
-    graph.apply_schema(LATER, branch="hr", actor="ann")
+    graph.schema.apply(LATER, branch="hr", actor="ann")
     new = [
         node("Employee", name="ann", years=2**40, level="senior", mail="ann@x"),
         node("Employee", name="p1", years=11, level="senior", mail="p1@x"),
@@ -86,10 +86,10 @@ def test_a_team_changes_the_schema_on_a_branch_and_merges_it_back(tmp_path: Path
         str(caught.value.schema_conflicts[0].ours)
         == "line 2: node Person { name: String @key  age: I32?  city: String? }"
     )
-    before = graph.commit("main")
+    before = graph.show("main")
     assert graph.branches.merge("hr", strategy="theirs").outcome == "merged"
 
-    assert graph.plan_schema(LATER).is_empty
+    assert graph.schema.plan(LATER).is_empty
     found = {row["name"]: row for row in all_of(graph, "Employee")}
     assert {name: row["years"] for name, row in found.items()} == {
         "ann": 2**40, "bob": 7, "p0": 0, "p1": 11, "p2": 22, "p3": 3, "p4": 4,
@@ -128,7 +128,7 @@ def follows_knowing(graph: og.Graph, cursor: str, records: list[dict[str, Any]])
     page = graph.changes("main", since=cursor)
     for block in page.blocks:
         nodes = tuple(change for change in block.changes if change.kind == "node")
-        follow(held, og.CommitChanges(block.commit, nodes, schema_steps=block.schema_steps))
+        follow(held, og.types.CommitChanges(block.commit, nodes, schema_steps=block.schema_steps))
     for type in ("Employee", "Team", "Office"):
         expected = {row["id"]: {k: v for k, v in row.items() if k not in ("id", "name")} for row in all_of(graph, type)}
         assert held[type] == expected

@@ -36,7 +36,7 @@ def put(g: og.Graph, rows: list[dict[str, Any]], branch: str = "main") -> None:
     """Upsert rows of T."""
     with g.transaction(branch) as tx:
         for row in rows:
-            if "T" in g.schema.edges:
+            if "T" in g.schema.catalog.edges:
                 tx.upsert("N", k="n")
                 tx.upsert("T", {"id": row["k"], "from": "n", "to": "n", **row})
             else:
@@ -58,10 +58,10 @@ def test_a_merge_keeps_values_that_were_written_before_their_property_was_widene
     monkeypatch.setenv(INLINE_BOUND, bound)
     g = og.init("memory://", schema=schema(kind))
     put(g, [{"k": f"a{i}"} for i in range(ROWS)])
-    g.apply_schema(schema(kind, f"q: {narrow}?"))
+    g.schema.apply(schema(kind, f"q: {narrow}?"))
     g.branches.create("b")
     put(g, [{"k": f"b{i}", "q": i} for i in range(ROWS)], "b")
-    g.apply_schema(schema(kind, f"q: {WIDER[narrow]}?"), branch="b")
+    g.schema.apply(schema(kind, f"q: {WIDER[narrow]}?"), branch="b")
     put(g, [{"k": "a1", "q": 5}])
     g.branches.merge("b")
     assert values(g, "q") == {"a1": 5} | {f"b{i}": i for i in range(ROWS)}
@@ -71,7 +71,7 @@ def test_a_merge_keeps_values_that_were_written_before_their_property_was_widene
 def test_a_property_with_a_default_that_a_branch_adds_before_the_first_row_is_readable_after_a_merge(kind: str) -> None:
     g = og.init("memory://", schema=schema(kind))
     g.branches.create("b")
-    g.apply_schema(schema(kind, "z: I32 @default(7)"), branch="b")
+    g.schema.apply(schema(kind, "z: I32 @default(7)"), branch="b")
     put(g, [{"k": f"b{i}", "z": i} for i in range(ROWS)], "b")
     put(g, [{"k": "a"}])
     g.branches.merge("main", "b")
@@ -82,14 +82,14 @@ def test_a_property_with_a_default_that_a_branch_adds_before_the_first_row_is_re
 def test_a_default_becomes_a_list_with_its_property(kind: str, tmp_path: Path) -> None:
     g = og.init("memory://", schema=schema(kind))
     put(g, [{"k": "a"}])
-    g.apply_schema(schema(kind, "z: I32 @default(7)"))
+    g.schema.apply(schema(kind, "z: I32 @default(7)"))
     put(g, [{"k": "b", "z": 1}])
-    g.apply_schema(schema(kind, "z: [I32]"))
+    g.schema.apply(schema(kind, "z: [I32]"))
     assert values(g, "z") == {"a": [7], "b": [1]}
-    assert g.verify(deep=True).is_whole
+    assert g.maintenance.verify(deep=True).is_whole
     g.export(tmp_path / "rows.jsonl")
     assert '"z":[7]' in (tmp_path / "rows.jsonl").read_text().replace(" ", "")
-    g.optimize()
+    g.maintenance.optimize()
     assert values(g, "z") == {"a": [7], "b": [1]}
 
 
@@ -102,21 +102,21 @@ def test_a_property_that_becomes_nullable_keeps_its_default_in_older_rows(
     g = og.init("memory://", schema=schema(kind))
     older = {f"a{i}": 7 for i in range(ROWS)}
     put(g, [{"k": key} for key in older])
-    g.apply_schema(schema(kind, "z: I32 @default(7)"))
+    g.schema.apply(schema(kind, "z: I32 @default(7)"))
     g.tags.create("older", "main")
     with g.transaction() as tx:
         for key in older:
             tx.delete("T", key)
-    deletion = g.commit("main").id
+    deletion = g.show("main").id
     put(g, [{"k": "b", "z": 1}])
-    g.apply_schema(schema(kind, "z: I32?"))
+    g.schema.apply(schema(kind, "z: I32?"))
     put(g, [{"k": "c", "z": None}])
     g.revert(deletion)
     expected = {**older, "b": 1}
     assert values(g, "z") == expected
     found = g.query(ALL_Z[kind].replace("}", " $t.z = 7 }", 1)).rows
     assert [row["z"] for row in found] == [7] * ROWS
-    g.optimize()
+    g.maintenance.optimize()
     assert values(g, "z") == expected
     older_state = g.query(ALL_Z[kind], revision="older", schema_of="main").rows
     assert [row["z"] for row in older_state] == [7] * ROWS
@@ -131,7 +131,7 @@ def test_a_row_that_a_later_commit_deleted_keeps_its_default_in_the_state_that_h
     g = og.init("memory://", schema=schema(kind))
     for _ in range(2):  # The second time replaces the first fragment.
         put(g, [{"k": f"a{i}"} for i in range(ROWS)])
-    g.apply_schema(schema(kind, "z: I32 @default(7)"))
+    g.schema.apply(schema(kind, "z: I32 @default(7)"))
     put(g, [{"k": f"b{i}", "z": 1} for i in range(ROWS)])
     g.tags.create("older", "main")
     all_rows = """query q() { match { $x: N  $y: N  $x $t:t $y } return { $t.k as k, $t.z as z } }"""
@@ -160,10 +160,10 @@ ALL_Z = {
 def test_a_branch_that_makes_a_property_nullable_leaves_its_default_in_the_older_rows_of_the_other() -> None:
     g = og.init("memory://", schema=schema("node"))
     put(g, [{"k": f"a{i}"} for i in range(ROWS)])
-    g.apply_schema(schema("node", "z: I32 @default(7)"))
+    g.schema.apply(schema("node", "z: I32 @default(7)"))
     g.branches.create("b")
-    g.optimize(branch="b")
-    g.apply_schema(schema("node", "z: I32?"), branch="b")
+    g.maintenance.optimize(branch="b")
+    g.schema.apply(schema("node", "z: I32?"), branch="b")
     put(g, [{"k": "b", "z": None}], "b")
     put(g, [{"k": "a1", "z": 8}])
     g.branches.merge("b")
@@ -174,10 +174,10 @@ def test_the_columns_of_a_property_that_only_the_other_branch_had_come_along() -
     g = og.init("memory://", schema=schema("node"))
     put(g, [{"k": f"a{i}"} for i in range(ROWS)])
     g.branches.create("b")
-    g.apply_schema(schema("node", "q: I32?"), branch="b")
+    g.schema.apply(schema("node", "q: I32?"), branch="b")
     put(g, [{"k": f"b{i}", "q": i} for i in range(ROWS)], "b")
     g.tags.create("with-q", "b")
-    g.apply_schema(schema("node"), branch="b")
+    g.schema.apply(schema("node"), branch="b")
     g.branches.create("c")
     for branch in ("main", "c"):
         put(g, [{"k": branch}], branch)
@@ -191,9 +191,9 @@ def test_a_list_of_numbers_becomes_a_list_of_wider_ones_that_are_exact() -> None
     g = og.init("memory://", schema=schema("node", "q: [I64]?"))
     put(g, [{"k": "a", "q": [1, 2]}, {"k": "b", "q": [2**53 + 1, 3]}])
     with pytest.raises(SchemaChangeRefused, match="9007199254740993"):
-        g.apply_schema(schema("node", "q: [F64]?"))
+        g.schema.apply(schema("node", "q: [F64]?"))
     put(g, [{"k": "b", "q": [-(2**53)]}])
-    g.apply_schema(schema("node", "q: [F64]?"))
+    g.schema.apply(schema("node", "q: [F64]?"))
     assert values(g, "q") == {"a": [1.0, 2.0], "b": [float(-(2**53))]}
 
 
@@ -206,7 +206,7 @@ REWRITES: dict[str, Callable[[og.Graph, str], Any]] = {
     "nothing": lambda g, kind: None,
     "a fold": fold,
     "an update of another property": lambda g, kind: put(g, [{"k": f"a{i}", "r": 1} for i in range(ROWS)]),
-    "optimize": lambda g, kind: g.optimize(),
+    "optimize": lambda g, kind: g.maintenance.optimize(),
 }
 
 
@@ -220,11 +220,11 @@ def test_a_dropped_property_comes_back_with_its_values(kind: str, rewrite: str) 
         g = og.init("memory://", schema=whole)
         put(g, [{"k": key, "q": value} for key, value in expected.items()])
         g.branches.create("b")
-        g.apply_schema(without)
+        g.schema.apply(without)
         return g
 
     reverted = dropped()
-    drop = reverted.commit("main").id
+    drop = reverted.show("main").id
     REWRITES[rewrite](reverted, kind)
     reverted.revert(drop)
     assert values(reverted, "q") == expected
@@ -249,7 +249,7 @@ def test_a_load_keeps_its_values_when_another_writer_widens_their_property(
 ) -> None:
     g = og.init(str(tmp_path / "g"), schema=schema(kind), durability="process")
     put(g, [{"k": f"a{i}"} for i in range(ROWS)])
-    g.apply_schema(schema(kind, "q: I32?"))
+    g.schema.apply(schema(kind, "q: I32?"))
     lines = [
         {"type": "T", "data": {"k": f"b{i}", "q": i}}
         if kind == "node"
@@ -262,7 +262,7 @@ def test_a_load_keeps_its_values_when_another_writer_widens_their_property(
 
     def meanwhile() -> None:
         disarm_all()
-        other.apply_schema(schema(kind, "q: I64?"))
+        other.schema.apply(schema(kind, "q: I64?"))
         put(other, [{"k": "c", "q": 5}])
         if resumed:
             raise KeyboardInterrupt
@@ -279,7 +279,7 @@ def test_a_load_keeps_its_values_when_another_writer_widens_their_property(
 def test_a_load_of_wider_values_than_a_reset_left_room_for_is_refused(tmp_path: Path) -> None:
     g = og.init(str(tmp_path / "g"), schema=schema("node", "q: I32?"), durability="process")
     put(g, [{"k": "a", "q": 1}])
-    g.apply_schema(schema("node", "q: I64?"))
+    g.schema.apply(schema("node", "q: I64?"))
     source = tmp_path / "rows.jsonl"
     source.write_text("".join(f'{{"type": "T", "data": {{"k": "b{i}", "q": {i}}}}}\n' for i in range(ROWS)))
 
@@ -298,10 +298,10 @@ def test_a_load_of_wider_values_than_a_reset_left_room_for_is_refused(tmp_path: 
 def merge_as_before(g: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     """A merge in which a version gets only the newest column of each property."""
     put(g, [{"k": f"a{i}"} for i in range(ROWS)])
-    g.apply_schema(schema("node", "q: I32?"))
+    g.schema.apply(schema("node", "q: I32?"))
     g.branches.create("b")
     put(g, [{"k": f"b{i}", "q": i} for i in range(ROWS)], "b")
-    g.apply_schema(schema("node", "q: I64?"), branch="b")
+    g.schema.apply(schema("node", "q: I64?"), branch="b")
     put(g, [{"k": "a1", "q": 5}])
 
     def newest_alone(layout: Layout, stored: pa.Schema) -> pa.Schema:
@@ -332,7 +332,7 @@ def never_filled(columns: VersionColumns, column: LayoutColumn) -> object:
 
 
 REWRITING: dict[str, Callable[[og.Graph], object]] = {
-    "compaction": lambda g: g.optimize(),
+    "compaction": lambda g: g.maintenance.optimize(),
     "a fold": lambda g: [put(g, [{"k": f"c{i}"}]) for i in range(9)],
 }
 
@@ -345,7 +345,7 @@ def test_rows_that_are_rewritten_with_fewer_values_than_are_stored_are_refused(
     monkeypatch.setenv(INLINE_BOUND, "0")
     g = og.init("memory://", schema=schema("node", "q: I32?"))
     put(g, [{"k": "a", "q": 5}])
-    g.apply_schema(schema("node", "q: I64?", "z: I32 @default(7)"))
+    g.schema.apply(schema("node", "q: I64?", "z: I32 @default(7)"))
     put(g, [{"k": "b", "q": 1, "z": 1}])
     q, z = values(g, "q"), values(g, "z")
     with monkeypatch.context() as patch:
@@ -368,36 +368,36 @@ def test_values_that_a_merge_lost_are_found_and_brought_back(
     with monkeypatch.context() as patch:
         patch.setattr(growing, "check_values_kept", lambda *arguments: None)
         merge_as_before(g, patch)
-    merge, expected = g.commit("main").id, {"a1": 5} | {f"b{i}": i for i in range(ROWS)}
+    merge, expected = g.show("main").id, {"a1": 5} | {f"b{i}": i for i in range(ROWS)}
     assert values(g, "q") == {"a1": 5}
     if since == "an update":
         put(g, [{"k": "b0", "q": 1_000}])
         expected["b0"] = 1_000
     elif since == "optimize":
-        g.optimize()
-    (finding,) = g.verify(deep=True).findings
+        g.maintenance.optimize()
+    (finding,) = g.maintenance.verify(deep=True).findings
     lost = len(expected) - len(values(g, "q"))
     assert (finding.kind, finding.commits, finding.rows, finding.types) == ("lost_values", (merge,), lost, ("T",))
-    (step,) = g.repair(deep=True).steps
+    (step,) = g.maintenance.repair(deep=True).steps
     assert (step.kind, step.commit) == ("restore_values", None)
     assert len(values(g, "q")) < len(expected)
-    repaired = g.repair(deep=True, yes=True)
+    repaired = g.maintenance.repair(deep=True, dry_run=False)
     assert repaired.is_whole
     assert values(g, "q") == expected
-    assert g.repair(deep=True).steps == ()
+    assert g.maintenance.repair(deep=True).steps == ()
 
 
 def test_a_compaction_does_not_take_back_a_property_that_came_back_meanwhile() -> None:
     g = og.init("memory://", schema=schema("node", "q: I32?"))
     put(g, [{"k": f"a{i}", "q": i} for i in range(ROWS)])
     put(g, [{"k": f"b{i}", "q": i} for i in range(ROWS)])
-    g.apply_schema(schema("node"))
-    drop, other = g.commit("main").id, og.open(g.uri)
+    g.schema.apply(schema("node"))
+    drop, other = g.show("main").id, og.open(g.uri)
 
     def meanwhile() -> None:
         disarm_all()
         other.revert(drop)
 
     arm(Failpoint.OPTIMIZE_BEFORE_PUBLISH, meanwhile)
-    g.optimize()
+    g.maintenance.optimize()
     assert len(values(g, "q")) == 2 * ROWS

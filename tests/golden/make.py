@@ -94,12 +94,12 @@ def make_evolved(folder: Path) -> None:
     text = SCHEMA.replace("  big: U64?\n", "").replace("note: String? @index", "note: [String]?")
     text = text.replace("since: I64?", "since: F64?").replace("age: I32?", 'years: I64? @rename_from("age")')
     text = text.replace("score: F64?", 'score: F64?  rank: I32 @default(7)  met: Date @default("2026-07-01")')
-    graph.apply_schema(text)
+    graph.schema.apply(text)
     with graph.transaction() as tx:
         tx.insert("Person", name="Cleo", years=2**40, rank=1, note=["a", "b"])
         tx.insert("Knows", from_="Cleo", to="Bo", since=0.5)
-    graph.apply_schema(text.replace("since: F64?", 'year: F64? @rename_from("since")'))
-    graph.apply_schema(SCHEMA.replace("age: I32?", "age: I32?  rank: String?"), branch="other")
+    graph.schema.apply(text.replace("since: F64?", 'year: F64? @rename_from("since")'))
+    graph.schema.apply(SCHEMA.replace("age: I32?", "age: I32?  rank: String?"), branch="other")
     with graph.transaction("other") as tx:
         tx.insert("Person", name="Di", age=1, rank="high")
     graph.branches.create("review/a")
@@ -118,10 +118,10 @@ def make_nullable_fills(folder: Path) -> None:
         tx.insert("Person", name="Bo", age=40)
     graph.tags.create("v1")
     added = SCHEMA.replace("age: I32?", "age: I32?  rank: I32 @default(7)")
-    graph.apply_schema(added)
+    graph.schema.apply(added)
     with graph.transaction() as tx:
         tx.insert("Person", name="Cleo", rank=1)
-    graph.apply_schema(SCHEMA.replace("age: I32?", "age: I32?  rank: [I64]?"))
+    graph.schema.apply(SCHEMA.replace("age: I32?", "age: I32?  rank: [I64]?"))
     with graph.transaction() as tx:
         tx.insert("Person", name="Di", rank=None)
         tx.insert("Person", name="Ed", rank=[2, 3])
@@ -142,10 +142,10 @@ def make_hard_drops(folder: Path) -> None:
         tx.insert("LivesIn", from_="Ada", to="London")
     graph.tags.create("v1")
     text = SCHEMA.replace("  note: String? @index\n", "").replace("edge LivesIn: Person -> City\n", "")
-    graph.apply_schema(text, allow_data_loss=True)
+    graph.schema.apply(text, allow_data_loss=True)
     with graph.transaction() as tx:
         tx.insert("Person", name="Bo", age=40)
-    graph.apply_schema(text.replace("age: I32?", "age: I32?  note: [String]?"))
+    graph.schema.apply(text.replace("age: I32?", "age: I32?  note: [String]?"))
     graph.branches.create("review/a")
     data = folder / "more.jsonl"
     data.write_text('{"type": "Person", "data": {"name": "loaded", "age": 1}}\n')
@@ -166,7 +166,7 @@ def make_edge_keys(folder: Path) -> None:
         tx.insert("Knows", from_="Ada", to="Bo", since=1833)
     graph.tags.create("v1")
     text = text.replace("Person -> Person { since: I64? }", "Person -> Person @key(dst, since, src) { since: I64 }")
-    graph.apply_schema(text)
+    graph.schema.apply(text)
     with graph.transaction() as tx:
         tx.insert("Person", name='"C"')
         tx.insert("Knows", from_='"C"', to="Bo", since=-1)
@@ -197,7 +197,7 @@ def make_fenced(folder: Path) -> None:
     graph.tags.create("v1", "main~2")
     retention = graph._repository.history.retention
     retention.store_now = lambda: time.time() + 1e6  # type: ignore[method-assign]  # hours later
-    graph.cleanup(keep=1)
+    graph.maintenance.cleanup(keep=1)
     del retention.store_now
     with graph.transaction() as tx:
         tx.insert("Person", name="Di")
@@ -235,7 +235,7 @@ def make_inline(folder: Path) -> None:
             tx.upsert("City", name=f"city {number}")
     del os.environ[INLINE_BOUND]
     text = SCHEMA.replace("age: I32?", "age: I64?  rank: I32 @default(7)").replace("  note: String? @index\n", "")
-    graph.apply_schema(text, allow_data_loss=True)
+    graph.schema.apply(text, allow_data_loss=True)
     with graph.transaction() as tx:
         tx.insert("Person", name="Di", age=2**60, rank=1)
     graph.branches.create("review/a")
@@ -285,7 +285,7 @@ def write(graph: og.Graph, folder: Path) -> None:
         tx.insert("City", name="London")
         tx.insert("Knows", from_="Ada", to="Bo", since=1833)
         tx.insert("LivesIn", from_="Ada", to="London")
-    graph.optimize(actor="ann")
+    graph.maintenance.optimize(actor="ann")
     graph.tags.create("v1")
     graph.branches.create("review/a")
     for number in range(4):

@@ -37,7 +37,7 @@ def test_a_golden_graph_is_read_in_full(golden: Path) -> None:
     graph = og.open(golden / "graph", verify="full")
     expected = json.loads((golden / "expected.json").read_text())
     assert contents(graph) == expected
-    assert graph.verify(all=True, deep=True).findings == ()
+    assert graph.maintenance.verify(all=True, deep=True).findings == ()
 
 
 def test_a_second_reader_written_from_the_documentation_reads_the_same(golden: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_golden_graph_can_be_written_to(golden: Path) -> None:
     with graph.transaction() as tx:
         tx.insert("Person", name="later")
     graph.branches.merge("review/a", strategy="theirs")
-    graph.optimize()
+    graph.maintenance.optimize()
     names = {row["name"] for row in state(graph, "main")["node:Person"]}
     assert names == {row["name"] for row in before.get("node:Person", [])} - {"Cy"} | {"loaded", "later"}
     og.open(golden / "graph", verify="full")

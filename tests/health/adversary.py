@@ -182,7 +182,7 @@ class Adversary:
         self.graph.tags.delete(name)
 
     def optimize(self) -> None:
-        self.graph.optimize(self.live())
+        self.graph.maintenance.optimize(self.live())
 
     def change_schema(self) -> None:
         self.properties += 1
@@ -194,7 +194,7 @@ class Adversary:
             )
         if self.properties > 2:
             changed = changed.replace("extra1:", 'renamed: String? @rename_from("extra1")  was1:')
-        self.graph.apply_schema(changed, branch=self.live())
+        self.graph.schema.apply(changed, branch=self.live())
 
     def cleanup(self) -> None:
         self.age(self.folder / "graph")
@@ -203,7 +203,7 @@ class Adversary:
         for branch in self.graph.branches.list():
             kept |= {commit.id for commit in self.graph.commits(branch.name, limit=keep)}
         self.given_up |= self.contents.keys() - kept
-        self.graph.cleanup(keep=keep)
+        self.graph.maintenance.cleanup(keep=keep)
 
     def age(self, place: Path) -> None:
         """What was written so far was written two hours ago."""
@@ -223,9 +223,9 @@ class Adversary:
         for graph in (copied, self.graph)[: self.random.choice([1, 2])]:
             with graph.transaction(branch) as tx:
                 tx.upsert("Person", name=f"from {'the copy' if graph is copied else 'home'}")
-        if self.graph.commit(branch).id in {commit.id for commit in copied.commits(branch, limit=1_000)}:
+        if self.graph.show(branch).id in {commit.id for commit in copied.commits(branch, limit=1_000)}:
             self._to_the_end(lambda: copied.push(home, branch))
-            assert self.graph.commit(branch).id == copied.commit(branch).id
+            assert self.graph.show(branch).id == copied.show(branch).id
             assert digest(self.graph, branch) == digest(copied, branch)
         else:
             for move in (copied.push, copied.pull):
@@ -253,7 +253,7 @@ class Adversary:
                     tx.upsert("Person", name=f"far{len(self.log)}")
             case "cleanup":
                 self.age(place)
-                far.cleanup(keep=2)
+                far.maintenance.cleanup(keep=2)
         self.check_far()
 
     def check_far(self) -> None:
@@ -306,7 +306,7 @@ def opened(folder: Path) -> og.Graph:
 
 
 def check(graph: og.Graph) -> None:
-    findings = graph.verify(all=True, deep=True).findings
+    findings = graph.maintenance.verify(all=True, deep=True).findings
     assert findings == (), findings
 
 

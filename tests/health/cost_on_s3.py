@@ -53,7 +53,7 @@ class DeepGraph:
     def measure(self) -> VerifyCost:
         opened = og.open(self.uri, storage_options=self.s3.options)
         self.s3.reset()
-        report = opened.verify(all=True)
+        report = opened.maintenance.verify(all=True)
         requests = self.s3.requests()
         assert report.is_whole, report.findings[:3]
         kinds = Counter(_kind(request.kind, request.key) for request in requests)

@@ -41,7 +41,7 @@ def made_graph(folder: Path) -> og.Graph:
         tx.insert("Chief", name="Max")
         tx.insert("Leads", id="l", from_="Max", to="T")
         tx.insert("Knows", id="k", from_="p1", to="p2")
-    graph.optimize()
+    graph.maintenance.optimize()
     with graph.transaction() as tx:
         tx.insert_many("Person", [person(number) for number in range(PEOPLE, PEOPLE + 5)])
         tx.delete("Person", "p7")

@@ -43,11 +43,11 @@ def test_a_commit_is_pushed_though_the_one_before_it_was_cleaned_away(tmp_path: 
         if name == "Ada":
             og.clone(tmp_path / "graph", tmp_path / "copy")
     aged(tmp_path / "graph")
-    graph.cleanup(keep=1)
+    graph.maintenance.cleanup(keep=1)
     assert graph.push(tmp_path / "copy").commits == {"main": 1}
     copy = og.open(tmp_path / "copy")
     assert copy.snapshot().types[0].entities == 2
-    assert copy.verify(all=True, deep=True).is_whole
+    assert copy.maintenance.verify(all=True, deep=True).is_whole
 
 
 def test_a_tagged_commit_of_a_branch_that_was_cleaned_away_is_found_by_its_id(tmp_path: Path) -> None:
@@ -56,14 +56,14 @@ def test_a_tagged_commit_of_a_branch_that_was_cleaned_away_is_found_by_its_id(tm
     for name in ("Ada", "Bo"):
         with graph.transaction("work") as tx:
             tx.insert("Person", name=name)
-    tagged = graph.commit("work~1").id
+    tagged = graph.show("work~1").id
     graph.tags.create("kept", tagged)
     graph.branches.delete("work", force=True)
     graph.branches.create("work")
     aged(tmp_path / "graph")
-    graph.cleanup(keep=1)
+    graph.maintenance.cleanup(keep=1)
     fresh = og.open(tmp_path / "graph")
-    assert fresh.commit(tagged).id == fresh.commit(tagged[:20]).id == tagged
+    assert fresh.show(tagged).id == fresh.show(tagged[:20]).id == tagged
     assert [
         row["name"]
         for row in fresh.query("query q() { match { $p: Person } return { $p.name as name } }", revision=tagged)

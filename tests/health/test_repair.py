@@ -31,38 +31,38 @@ def test_nothing_is_done_without_yes(graph: og.Graph, capsys: pytest.CaptureFixt
     assert table is not None
     largest = max(table.fragments, key=lambda fragment: fragment.rows)
     (Path(graph.uri) / table.path / "data" / largest.files[0]).unlink()
-    before = graph.commit().id
+    before = graph.head().id
     assert run(["repair", graph.uri]) == 1
     assert "what remains:" in capsys.readouterr().out
     assert run(["repair", graph.uri, "--lost", "drop"]) == 0
     printed = capsys.readouterr().out
     assert "would: commit the head of main without the rows whose files are lost" in printed
     assert "nothing was changed; --yes does this" in printed
-    assert graph.commit().id == before
+    assert graph.head().id == before
     assert run(["repair", graph.uri, "--lost", "drop", "--yes", "--as", "ada", "--json"]) == 1
     value = json.loads(capsys.readouterr().out)
     assert (value["done"], [step["kind"] for step in value["steps"]]) == (True, ["drop_rows"])
     assert value["steps"][0]["commit"]["kind"] == "repair"
     assert value["remaining"][0]["total_commits"] == 3, "the commits before it stay lost"
-    assert graph.commit().message == f"dropped entities whose files are lost: 1 of Knows, {PEOPLE - 1} of Person"
-    assert graph.verify("main~0", deep=True).is_whole
+    assert graph.head().message == f"dropped entities whose files are lost: 1 of Knows, {PEOPLE - 1} of Person"
+    assert graph.maintenance.verify("main~0", deep=True).is_whole
 
 
 @pytest.mark.usefixtures("stores_every_commit")
 def test_a_stale_index_is_built_again_when_depth_is_asked_for(graph: og.Graph) -> None:
     put_stale_index(graph, "node:Person", IndexSpec("age", "BTREE"))
-    assert graph.repair(yes=True).steps == ()
-    report = graph.repair(deep=True, yes=True)
+    assert graph.maintenance.repair(dry_run=False).steps == ()
+    report = graph.maintenance.repair(deep=True, dry_run=False)
     assert [(step.kind, step.object) for step in report.steps] == [("rebuild_indexes", "main")]
-    assert graph.verify("main~0", deep=True).is_whole
+    assert graph.maintenance.verify("main~0", deep=True).is_whole
     assert list(graph.diff("main~1", "main")) == []
 
 
 def test_what_makes_no_sense_is_refused(graph: og.Graph) -> None:
     with pytest.raises(BranchNotFound):
-        graph.repair("nobody")
+        graph.maintenance.repair("nobody")
     with pytest.raises(UsageError, match="not a way to treat what is lost"):
-        graph.repair(lost="sell")  # type: ignore[arg-type]
+        graph.maintenance.repair(lost="sell")  # type: ignore[arg-type]
 
 
 def test_what_another_tool_made_is_never_adopted(graph: og.Graph) -> None:
@@ -71,7 +71,7 @@ def test_what_another_tool_made_is_never_adopted(graph: og.Graph) -> None:
 
     folder = Path(graph.uri) / graph._repository.head()[1].path("node:Team")
     lance.write_dataset(pa.table({"id": ["T9"], "title": ["T9"]}), folder, mode="append")
-    report = graph.repair(lost="reset", deep=True, yes=True)
+    report = graph.maintenance.repair(lost="reset", deep=True, dry_run=False)
     assert report.steps == ()
     assert {finding.kind for finding in report.remaining} == {"foreign"}
     assert graph.entity("Team", "T9") is None
@@ -85,13 +85,13 @@ def test_a_repair_that_dies_is_simply_done_again(lost: Lost, point: str, graph: 
     (Path(graph.uri) / table.path / "data" / table.stored.fragments[-1].files[0]).unlink()
     arm(Failpoint(point), raising(FailpointReached()))
     try:
-        graph.repair(lost=lost, yes=True)
+        graph.maintenance.repair(lost=lost, dry_run=False)
     except FailpointReached:
         disarm_all()
     fresh = og.open(graph.uri, durability="process")
-    fresh.repair(lost=lost, yes=True)
+    fresh.maintenance.repair(lost=lost, dry_run=False)
     assert [commit.kind for commit in fresh.commits(limit=5)].count("repair") == 1
-    assert fresh.verify("main~0", deep=True).is_whole
+    assert fresh.maintenance.verify("main~0", deep=True).is_whole
 
 
 KEYLESS = """
@@ -127,19 +127,19 @@ def _rows(graph: og.Graph, key: str) -> list[dict[str, object]]:
 
 def test_later_rows_with_equal_ids_get_new_ids_in_one_commit(repeated: og.Graph, tmp_path: Path) -> None:
     before = {key: _rows(repeated, key) for key in ("node:N", "edge:E", "edge:H")}
-    found = repeated.verify(deep=True)
+    found = repeated.maintenance.verify(deep=True)
     assert {finding.kind for finding in found.findings} == {"duplicate_id"}
     assert all("repair --deep --yes" in finding.action for finding in found.findings)
-    head = repeated.commit().id
-    outline = repeated.repair(deep=True)
+    head = repeated.head().id
+    outline = repeated.maintenance.repair(deep=True)
     assert [(step.kind, step.object) for step in outline.steps] == [("renumber_rows", "main")]
     assert outline.remaining == ()
-    assert repeated.commit().id == head
-    report = repeated.repair(deep=True, yes=True)
+    assert repeated.head().id == head
+    report = repeated.maintenance.repair(deep=True, dry_run=False)
     assert [step.kind for step in report.steps] == ["renumber_rows"]
     assert report.is_whole
-    assert repeated.commit("main~1").id == head, "it is one commit"
-    assert repeated.commit().message == "gave new ids to rows whose ids others had: 6 of E, 6 of N"
+    assert repeated.show("main~1").id == head, "it is one commit"
+    assert repeated.head().message == "gave new ids to rows whose ids others had: 6 of E, 6 of N"
     for key, rows in before.items():
         after = _rows(repeated, key)
         assert len({row["id"] for row in after}) == len(after)
@@ -149,10 +149,10 @@ def test_later_rows_with_equal_ids_get_new_ids_in_one_commit(repeated: og.Graph,
     repeated.export(tmp_path / "out.jsonl")
     copy = og.init(tmp_path / "copy", KEYLESS, durability="process")
     copy.load(tmp_path / "out.jsonl", mode="append", engine="local")
-    assert repeated.repair(deep=True, yes=True).steps == ()
+    assert repeated.maintenance.repair(deep=True, dry_run=False).steps == ()
 
 
-def _feed(graph: og.Graph, limit: int) -> Iterator[og.EntityChange]:
+def _feed(graph: og.Graph, limit: int) -> Iterator[og.types.EntityChange]:
     page = graph.changes("main", start="beginning", limit=limit)
     while True:
         for block in page.blocks:
@@ -162,7 +162,7 @@ def _feed(graph: og.Graph, limit: int) -> Iterator[og.EntityChange]:
         page = graph.changes("main", page_token=page.next_page_token, limit=limit)
 
 
-def _result(changes: Iterable[og.EntityChange]) -> Counter[str]:
+def _result(changes: Iterable[og.types.EntityChange]) -> Counter[str]:
     """The edges that are there after these changes to none at all."""
     edges: Counter[str] = Counter()
     for change in changes:
@@ -186,18 +186,18 @@ def test_the_feed_and_diffs_of_a_graph_with_equal_ids_lose_no_row_and_repeat_non
     with repeated.transaction() as tx:
         tx.upsert("E", id="e2", from_="a1", to="a1", w=100)
         tx.delete("E", id="e1")
-    before = repeated.commit().id
+    before = repeated.head().id
     assert [(change.op, change.id) for change in repeated.diff("main~1", "main")] == [
         ("delete", "e1"),
         ("update", "e2"),
     ]
     check()
-    repeated.optimize()
+    repeated.maintenance.optimize()
     for counts in repeated.diff_stat(before, "main"):
         assert (counts.inserts, counts.deletes) == (0, 0)
         assert counts.updates <= 3, "each row is compared with one other"
     check()
-    repeated.repair(deep=True, yes=True)
+    repeated.maintenance.repair(deep=True, dry_run=False)
     check()
 
 
@@ -205,7 +205,7 @@ def test_the_feed_and_diffs_of_a_graph_with_equal_ids_lose_no_row_and_repeat_non
 @pytest.mark.parametrize("lost", ["its files", "newest entry"])
 def test_a_branch_is_set_to_a_commit_that_it_inherited(graph: og.Graph, lost: str) -> None:
     """Its own commits are all lost; the ones before its creation are whole."""
-    before = graph.commit().id
+    before = graph.head().id
     graph.branches.create("side")
     for title in ("S1", "S2"):
         with graph.transaction("side") as tx:
@@ -219,7 +219,7 @@ def test_a_branch_is_set_to_a_commit_that_it_inherited(graph: og.Graph, lost: st
     if lost == "newest entry":
         (folder / key_of("side", entries[-1].position)).write_bytes(b"{")
     fresh = og.open(folder, durability="process")
-    (step,) = fresh.repair("side", lost="reset", yes=True).steps
+    (step,) = fresh.maintenance.repair("side", lost="reset", dry_run=False).steps
     assert before in step.action
-    assert fresh.verify("side~0", deep=True).is_whole
+    assert fresh.maintenance.verify("side~0", deep=True).is_whole
     assert fresh.entity("Team", "S1", revision="side") is None

@@ -29,7 +29,7 @@ def test_a_sound_graph_is_whole_at_every_depth(graph: og.Graph) -> None:
     with graph.transaction("review") as tx:
         tx.upsert("Person", name="p3", age=4)
     for deep in (False, True):
-        report = graph.verify(all=True, deep=deep)
+        report = graph.maintenance.verify(all=True, deep=deep)
         assert report.findings == ()
         assert report.is_whole
         assert report.commits == 5
@@ -41,16 +41,20 @@ def test_a_branch_is_looked_at_with_all_its_commits_and_any_other_revision_alone
     graph.branches.create("review", "main~1")
     with graph.transaction("review") as tx:
         tx.upsert("Person", name="p3", age=4)
-    assert graph.verify().commits == 4
-    assert graph.verify("review").commits == 2  # The commit it was made at, and its own.
-    assert graph.verify("before").commits == graph.verify("main~2").commits == 1
+    assert graph.maintenance.verify().commits == 4
+    assert graph.maintenance.verify("review").commits == 2  # The commit it was made at, and its own.
+    assert graph.maintenance.verify("before").commits == graph.maintenance.verify("main~2").commits == 1
     with pytest.raises(CommitNotFound):
-        graph.verify("nobody")
-    assert graph.verify(as_of=graph.commit().at).commits == graph.verify("review", as_of=graph.commit().at).commits == 1
+        graph.maintenance.verify("nobody")
+    assert (
+        graph.maintenance.verify(as_of=graph.head().at).commits
+        == graph.maintenance.verify("review", as_of=graph.head().at).commits
+        == 1
+    )
     with pytest.raises(UsageError, match="exclude each other"):
-        graph.verify("main", all=True)
+        graph.maintenance.verify("main", all=True)
     with pytest.raises(UsageError, match="exclude each other"):
-        graph.verify(as_of=graph.commit().at, all=True)
+        graph.maintenance.verify(as_of=graph.head().at, all=True)
 
 
 @pytest.mark.usefixtures("stores_every_commit")
@@ -63,10 +67,10 @@ def test_a_file_that_many_commits_share_is_one_finding_that_counts_them(graph: o
     large = max(table.fragments, key=lambda fragment: fragment.rows)
     lost = f"{table.path}/data/{large.files[0]}"
     (Path(graph.uri) / lost).unlink()
-    (finding,) = graph.verify().findings
+    (finding,) = graph.maintenance.verify().findings
     assert (finding.kind, finding.object_kind, finding.object) == ("missing", "data", lost)
     assert (finding.types, finding.rows) == (("Person",), large.rows)
-    assert finding.commits[0] == graph.commit().id
+    assert finding.commits[0] == graph.head().id
     assert finding.total_commits == len(finding.commits) == 6
     assert "repair" in finding.action
 
@@ -76,13 +80,13 @@ def test_a_file_that_many_commits_share_is_one_finding_that_counts_them(graph: o
 def test_a_planted_fault_is_found_by_name_and_nothing_else_is(fault: str, graph: og.Graph) -> None:
     plant, kind, type_name, words, ids = FAULTS[fault]
     plant(graph)
-    assert graph.verify(all=True).findings == ()
-    (finding,) = graph.verify(deep=True).findings
+    assert graph.maintenance.verify(all=True).findings == ()
+    (finding,) = graph.maintenance.verify(deep=True).findings
     assert (finding.kind, finding.object) == (kind, type_name)
     assert words in finding.problem
     assert finding.ids == ids
-    assert finding.commits == (graph.commit().id,)
-    assert graph.verify("main~1", deep=True).findings == ()
+    assert finding.commits == (graph.head().id,)
+    assert graph.maintenance.verify("main~1", deep=True).findings == ()
 
 
 @pytest.mark.usefixtures("stores_every_commit")
@@ -103,11 +107,11 @@ def test_in_graphs_of_any_past_exactly_the_planted_faults_are_found(
         with graph.transaction() as tx:
             for number in removed:
                 tx.delete("Person", f"p{number}")
-        assert graph.verify(all=True, deep=True).findings == ()
+        assert graph.maintenance.verify(all=True, deep=True).findings == ()
         # Rows first: a write may build an index anew.
         for fault in sorted(chosen, key=lambda fault: (fault.startswith("stale"), fault)):
             FAULTS[fault][0](graph)
-        found = graph.verify(deep=True).findings
+        found = graph.maintenance.verify(deep=True).findings
         for fault in chosen:
             _, kind, type_name, words, ids = FAULTS[fault]
             alike = [finding for finding in found if (finding.kind, finding.object) == (kind, type_name)]
@@ -123,8 +127,11 @@ def test_on_spark_the_same_is_found(graph: og.Graph, spark: Any) -> None:
     assert table is not None
     lost = Path(graph.uri) / table.path / "data" / table.fragments[0].files[0]
     lost.write_bytes(lost.read_bytes()[:-1])
-    assert graph.verify(all=True, deep=True, engine=spark) == graph.verify(all=True, deep=True)
-    assert {finding.kind for finding in graph.verify(deep=True, engine=spark).findings} == {"size", "duplicate_id"}
+    assert graph.maintenance.verify(all=True, deep=True, engine=spark) == graph.maintenance.verify(all=True, deep=True)
+    assert {finding.kind for finding in graph.maintenance.verify(deep=True, engine=spark).findings} == {
+        "size",
+        "duplicate_id",
+    }
 
 
 def test_what_another_tool_made_is_named_and_is_no_damage(graph: og.Graph) -> None:
@@ -137,7 +144,7 @@ def test_what_another_tool_made_is_named_and_is_no_damage(graph: og.Graph) -> No
     (folder / "notes.txt").write_text("mine")
     (Path(graph.uri) / "README").write_text("mine")
     before = [row["t"]["title"] for row in graph.query("query q() { match { $t: Team } return { $t } }")]
-    report = graph.verify(all=True, deep=True)
+    report = graph.maintenance.verify(all=True, deep=True)
     assert report.is_whole
     assert {finding.kind for finding in report.findings} == {"foreign"}
     named = [finding.object for finding in report.findings]
@@ -156,7 +163,7 @@ def test_a_table_that_two_writers_made_at_once_is_ours(graph: og.Graph) -> None:
     path = graph._repository.head()[1].path("node:Team")
     schema = lance.dataset(Path(graph.uri) / path).schema
     lance.write_dataset(pa.Table.from_batches([], schema), Path(graph.uri) / path, mode="overwrite")
-    assert graph.verify(all=True, deep=True).findings == ()
+    assert graph.maintenance.verify(all=True, deep=True).findings == ()
 
 
 def test_verify_changes_nothing(graph: og.Graph) -> None:
@@ -164,7 +171,7 @@ def test_verify_changes_nothing(graph: og.Graph) -> None:
         return {file: digest_of(file) for file in Path(graph.uri).rglob("*") if file.is_file()}
 
     before = files()
-    graph.verify(all=True, deep=True)
+    graph.maintenance.verify(all=True, deep=True)
     assert files() == before
 
 

@@ -29,7 +29,7 @@ class InterruptedRunner(LocalRunner):
     def map(self, stage: str, function: Any, tasks: Any) -> Any:
         if stage == self.stage and not self.cleaned:
             self.cleaned = True
-            assert self.graph.cleanup(keep=1).files
+            assert self.graph.maintenance.cleanup(keep=1).files
         return super().map(stage, function, tasks)
 
 
@@ -48,4 +48,4 @@ def test_what_a_cleanup_takes_away_meanwhile_is_no_damage(stage: str, tmp_path: 
     verification = Verification(og.open(tmp_path / "graph")._repository, runner)
     assert verification.run("main", all=True, deep=True).findings == ()
     assert runner.cleaned
-    assert og.open(tmp_path / "graph").verify(all=True, deep=True).is_whole
+    assert og.open(tmp_path / "graph").maintenance.verify(all=True, deep=True).is_whole

@@ -48,14 +48,14 @@ def test_verification_beside_writers_finds_nothing(tmp_path: Path) -> None:
     def load(graph: og.Graph, number: int) -> None:
         graph.load({"Person": pa.table({"name": [f"l{number}"]})}, mode="merge", engine="local")
 
-    steps = [write, branch, load, lambda graph, _: graph.optimize()]
+    steps = [write, branch, load, lambda graph, _: graph.maintenance.optimize()]
     with ThreadPoolExecutor(len(steps)) as pool:
         running = [pool.submit(repeated, step) for step in steps]
         try:
             graph = og.open(place)
             for _ in range(LOOKS):
-                assert graph.verify(all=True, deep=True).findings == ()
+                assert graph.maintenance.verify(all=True, deep=True).findings == ()
         finally:
             ended.set()
         assert all(each.result() for each in running)
-    assert og.open(place).verify(all=True, deep=True).findings == ()
+    assert og.open(place).maintenance.verify(all=True, deep=True).findings == ()

@@ -19,7 +19,7 @@ def graph(s3: S3Server) -> og.Graph:
     graph = og.init(f"s3://{s3.new_bucket()}/graph", SCHEMA, storage_options=s3.options)
     with graph.transaction() as tx:
         tx.insert_many("Person", [{"name": f"p{number}", "bio": f"word{number}"} for number in range(PEOPLE)])
-    graph.optimize()
+    graph.maintenance.optimize()
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv(ENVIRONMENT, "0")
         with graph.transaction() as tx:
@@ -62,13 +62,13 @@ def test_damage_in_an_object_store_is_found(graph: og.Graph, s3: S3Server, kind:
         store.put(key, whole[:-9])
     try:
         opened = og.open(graph.uri, storage_options=s3.options)
-        (finding,) = opened.verify(all=True).findings
+        (finding,) = opened.maintenance.verify(all=True).findings
         assert (finding.kind, finding.object_kind) == (found, kind)
         assert key.startswith(finding.object)
-        assert finding.commits[0] == graph.commit().id
+        assert finding.commits[0] == graph.head().id
     finally:
         store.put(key, whole)
-    assert og.open(graph.uri, storage_options=s3.options).verify(all=True, deep=True).findings == ()
+    assert og.open(graph.uri, storage_options=s3.options).maintenance.verify(all=True, deep=True).findings == ()
 
 
 def test_a_branch_in_an_object_store_goes_on_without_what_is_lost(graph: og.Graph, s3: S3Server) -> None:
@@ -76,9 +76,9 @@ def test_a_branch_in_an_object_store_goes_on_without_what_is_lost(graph: og.Grap
     whole = store.get(key)
     store.delete(key)
     opened = og.open(graph.uri, storage_options=s3.options)
-    report = opened.repair(lost="drop", yes=True)
+    report = opened.maintenance.repair(lost="drop", dry_run=False)
     assert [step.kind for step in report.steps] == ["drop_rows"]
     assert opened.snapshot().types[0].entities == 0
-    assert opened.verify("main~0", deep=True).is_whole
+    assert opened.maintenance.verify("main~0", deep=True).is_whole
     store.put(key, whole)
     assert opened.snapshot("main~1").types[0].entities == PEOPLE - 1

@@ -31,7 +31,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
         yield threads
 
 
-def add(graph: og.Graph, name: str, branch: str = "main") -> og.Commit:
+def add(graph: og.Graph, name: str, branch: str = "main") -> og.types.Commit:
     with graph.transaction(branch) as tx:
         tx.insert("P", name=name)
     assert tx.receipt.commit is not None
@@ -57,7 +57,7 @@ class Looks:
 
 
 def test_a_head_that_has_moved_already_is_given_at_once(graph: og.Graph) -> None:
-    first = graph.commit()
+    first = graph.head()
     added = add(graph, "a")
     assert graph.wait_for_change(since=first.id) == added
 
@@ -66,9 +66,9 @@ def test_a_write_of_the_same_graph_wakes_every_waiter_at_once(
     graph: og.Graph, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(history, "POLL_INTERVAL_S", NEVER_S)
-    since = graph.commit().id
+    since = graph.head().id
     looks = Looks(monkeypatch, waiters=3)
-    waiting: list[Future[og.Commit | None]] = [pool.submit(graph.wait_for_change, since=since) for _ in range(3)]
+    waiting: list[Future[og.types.Commit | None]] = [pool.submit(graph.wait_for_change, since=since) for _ in range(3)]
     assert looks.all_looked.wait(PATIENCE_S)
     added = add(graph, "a")
     assert [each.result(PATIENCE_S) for each in waiting] == [added] * 3
@@ -79,7 +79,7 @@ def test_a_write_of_another_process_is_found_by_looking(
 ) -> None:
     other = og.open(graph.uri, durability="process")
     looks = Looks(monkeypatch, waiters=2)
-    waiting = [pool.submit(graph.wait_for_change, since=graph.commit().id) for _ in range(2)]
+    waiting = [pool.submit(graph.wait_for_change, since=graph.head().id) for _ in range(2)]
     assert looks.all_looked.wait(PATIENCE_S)
     added = add(other, "a")
     assert [each.result(PATIENCE_S) for each in waiting] == [added] * 2
@@ -109,7 +109,7 @@ def test_one_of_the_waiters_of_a_branch_looks_for_all(
 def test_another_waiter_looks_when_the_one_that_did_is_gone(
     graph: og.Graph, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    since, other = graph.commit().id, og.open(graph.uri, durability="process")
+    since, other = graph.head().id, og.open(graph.uri, durability="process")
     looks = Looks(monkeypatch, waiters=1)
     stop = og.Cancellation()
     first = pool.submit(graph.wait_for_change, since=since, cancel=stop)
@@ -124,12 +124,12 @@ def test_another_waiter_looks_when_the_one_that_did_is_gone(
 
 def test_the_time_of_a_wait_ends(graph: og.Graph) -> None:
     assert graph.wait_for_change(timeout=0.01) is None
-    assert graph.wait_for_change(since=graph.commit().id, timeout=0.01) is None
+    assert graph.wait_for_change(since=graph.head().id, timeout=0.01) is None
 
 
 def test_other_branches_do_not_end_a_wait(graph: og.Graph) -> None:
     graph.branches.create("side")
-    since = graph.commit().id
+    since = graph.head().id
     add(graph, "a", "side")
     assert graph.wait_for_change(since=since, timeout=0.01) is None
 

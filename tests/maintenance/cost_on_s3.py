@@ -36,10 +36,10 @@ def measure(deep: DeepGraph, keep: int = 10) -> CleanupCost:
         commits = deep.history.chain.head("main").head.commit.ref.seq + 1
         opened = og.open(deep.uri, storage_options=deep.s3.options)
         deep.s3.reset()
-        opened.cleanup(dry_run=True)
+        opened.maintenance.cleanup(dry_run=True)
         looking = Counter(request.kind for request in deep.s3.requests())
         opened = og.open(deep.uri, storage_options=deep.s3.options)
         deep.s3.reset()
-        report = opened.cleanup(keep=keep)
+        report = opened.maintenance.cleanup(keep=keep)
         sweeping = Counter(request.kind for request in deep.s3.requests())
         return CleanupCost(commits, dict(looking), dict(sweeping), report.files)

@@ -149,7 +149,7 @@ class World:
         with graph.transaction() as tx:
             for id in SHARED:
                 tx.insert("Item", key=id, a=0, b=0, c=0, d=0)
-        self.add_branch(origin, "main", graph.commit().id, {}, [])
+        self.add_branch(origin, "main", graph.head().id, {}, [])
         self.columns = {origin.branches["main"].owner: "a"}
         for _ in range(2):
             self.open(origin)
@@ -239,7 +239,7 @@ class World:
             # Another process deleted the branch and made it again a moment ago.
             must(branch != "main", "main was replaced")
             return
-        commit = tx.receipt.commit or self.handle(repository).commit(branch)  # It may change nothing.
+        commit = tx.receipt.commit or self.handle(repository).show(branch)  # It may change nothing.
         self.record(repository, branch, commit.id, seen)
         self.say(f"{repository.name}: edit {branch} {commit.id} {versions}", "edits")
 
@@ -319,14 +319,14 @@ class World:
         graph = self.handle(repository)
         if self.random.random() < 0.2:
             before = sorted(self.files(repository))
-            graph.cleanup(**options, dry_run=True)
+            graph.maintenance.cleanup(**options, dry_run=True)
             assert sorted(self.files(repository)) == before, "a dry run has changed something"
         death = self.random.choice(SWEEPS) if self.random.random() < 0.15 else None
         if death is not None:
             arm(death, raising(FailpointReached()), nth=self.random.randrange(1, 3))
         killed = False
         try:
-            graph.cleanup(**options)
+            graph.maintenance.cleanup(**options)
         except FailpointReached:
             killed = True
         finally:
@@ -470,7 +470,7 @@ class World:
         repository = self.any_repository()
         name = self.any_branch(repository)
         if self.is_editable(repository, name):
-            self.handle(repository).optimize(name)
+            self.handle(repository).maintenance.optimize(name)
             self.record(repository, name, self.head_id(repository, name), self.seen(repository, name))
             self.say(f"{repository.name}: optimize {name}")
 
@@ -705,7 +705,7 @@ class World:
         return self.states[repository.branches[branch].head]
 
     def head_id(self, repository: Repository, branch: str) -> str:
-        return og.open(repository.folder).commit(branch).id
+        return og.open(repository.folder).show(branch).id
 
     def add_version(self, seen: Seen, item: Item, value: Any) -> None:
         versions = self.versions.setdefault(item, [0 if item[0] == "cell" else None])
@@ -742,7 +742,7 @@ class World:
     def check_heads(self, repository: Repository) -> None:
         for name, branch in repository.branches.items():
             graph = self.handle(repository)
-            assert graph.commit(name).id == branch.head, f"the head of {name} is {graph.commit(name).id}"
+            assert graph.show(name).id == branch.head, f"the head of {name} is {graph.show(name).id}"
             self.check(repository, name, branch.head)
 
     def read_old(self) -> None:
@@ -762,7 +762,7 @@ class World:
     def check_all(self) -> None:
         for repository in self.repositories:
             graph = og.open(repository.folder)
-            report = graph.verify(all=True, deep=True)
+            report = graph.maintenance.verify(all=True, deep=True)
             assert report.findings == (), report.findings
             for _, clocks in repository.handles:
                 clocks.wall_s = clocks.uptime_s = max(clocks.wall_s, clocks.uptime_s, self.now)
@@ -782,7 +782,7 @@ def must(condition: bool, text: str) -> None:
 
 
 def read(graph: og.Graph, revision: str) -> Content:
-    commit = graph.commit(revision).id
+    commit = graph.show(revision).id
     items, links, ties = (
         frozenset(tuple(row.values()) for row in graph.query(READ, name=name, revision=commit).rows)
         for name in ("items", "links", "ties")

@@ -62,7 +62,7 @@ def fresh(folder: Path) -> list[dict[str, object]]:
 def test_segments_come_with_large_changes_and_go_when_nothing_needs_them(graph: og.Graph, folder: Path) -> None:
     first = stored(folder)
     assert len(first) == 2, "a load stores ids and edges"
-    sizes = {each.type: each.adjacency_bytes for each in graph.storage().types}
+    sizes = {each.type: each.adjacency_bytes for each in graph.maintenance.storage().types}
     assert all(size > 0 for size in sizes.values())
 
     with graph.transaction() as tx:
@@ -75,39 +75,39 @@ def test_segments_come_with_large_changes_and_go_when_nothing_needs_them(graph: 
         {"Person": people(PEOPLE, PEOPLE // 2), "Knows": knows(PEOPLE, PEOPLE // 2)}, mode="append", engine="local"
     )
     assert stored(folder) == first, "neither does a load of fewer rows than that"
-    graph.optimize()
+    graph.maintenance.optimize()
     second = stored(folder)
     assert len(second - first) == 2, "optimize stores what covers the new rows too"
     assert graph.query(MOST).rows == fresh(folder)
 
     age(folder)
-    assert graph.cleanup(keep=1).removed["adjacency"].files == 2
+    assert graph.maintenance.cleanup(keep=1).removed["adjacency"].files == 2
     assert stored(folder) == second - first
     assert graph.query(MOST).rows == fresh(folder)
-    assert graph.verify(all=True, deep=True).findings == ()
+    assert graph.maintenance.verify(all=True, deep=True).findings == ()
 
 
 def test_what_is_held_in_memory_is_counted(folder: Path, graph: og.Graph) -> None:
     opened = og.open(folder)
-    before = opened.storage().held_bytes
+    before = opened.maintenance.storage().held_bytes
     opened.query(MOST)
-    held = opened.storage().held_bytes
+    held = opened.maintenance.storage().held_bytes
     assert held >= before + 4 * PEOPLE, "the edges are held as integers"
     opened.close()
-    assert opened.storage().held_bytes < held
+    assert opened.maintenance.storage().held_bytes < held
 
 
 def test_a_damaged_segment_is_garbage(graph: og.Graph, folder: Path) -> None:
     name = sorted(stored(folder))[0]
     file = folder / name
     file.write_bytes(file.read_bytes()[:100])
-    assert {finding.object for finding in graph.verify().findings} == {name}
+    assert {finding.object for finding in graph.maintenance.verify().findings} == {name}
     age(folder)
-    graph.cleanup()
+    graph.maintenance.cleanup()
     assert name not in stored(folder)
-    graph.optimize()
+    graph.maintenance.optimize()
     assert name in stored(folder)
-    assert graph.verify(all=True).findings == ()
+    assert graph.maintenance.verify(all=True).findings == ()
 
 
 def test_clones_leave_segments_out(graph: og.Graph, folder: Path, tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_many_edges_are_stored_in_many_files(tmp_path: Path, monkeypatch: pytest
     assert [len(part.header.covers) for part in base.parts] == [1, 1, 1, 1]
     assert query(view, asked, mode="csr").to_json() == query(view, asked, mode="scan").to_json()
     age(tmp_path / "graph")
-    graph.cleanup()
+    graph.maintenance.cleanup()
     assert len(stored(tmp_path / "graph")) == 5, "cleanup keeps all files of a segment that is needed"
     next((tmp_path / "graph").rglob("*.1of4.adj")).unlink()
     again = og.open(tmp_path / "graph")._repository
@@ -201,10 +201,10 @@ def test_adjacency_that_was_left_out_is_told(tmp_path: Path, monkeypatch: pytest
     assert (state.table_key, state.covered_rows, state.pending_rows) == ("edge:Knows", 0, PEOPLE)
     assert "not stored" in str(state.reason)
     assert "summed, not stored" in str(graph.explain(MOST))
-    knows_report = next(each for each in graph.optimize().tables if each.table_key == "edge:Knows")
+    knows_report = next(each for each in graph.maintenance.optimize().tables if each.table_key == "edge:Knows")
     assert [(each.kind, each.reason) for each in knows_report.after.pending] == [("ADJACENCY", "a worker was killed")]
     monkeypatch.undo()
-    graph.optimize()
+    graph.maintenance.optimize()
     state = next(index for index in graph.indexes() if index.kind == "ADJACENCY")
     assert (state.covered_rows, state.pending_rows, state.reason) == (PEOPLE, 0, None)
     assert "not stored" not in str(graph.explain(MOST))

@@ -53,7 +53,7 @@ def graph(folder: Path) -> og.Graph:
 def test_the_newest_commits_stay_and_read_the_same(graph: og.Graph, folder: Path) -> None:
     before = {number: content(graph, f"main~{number}") for number in range(3)}
     age(folder)
-    report = graph.cleanup(keep=3)
+    report = graph.maintenance.cleanup(keep=3)
     assert report.removed["commits"].files == 8
     assert report.removed["versions"].files >= 7
     assert report.watermarks == {"main": 8}
@@ -62,7 +62,7 @@ def test_the_newest_commits_stay_and_read_the_same(graph: og.Graph, folder: Path
         graph.snapshot("main~3")
     assert caught.value.details() == {"branch": "main", "watermark": 8}
     assert len(graph.commits(limit=100)) == 11
-    assert graph.verify(all=True, deep=True).findings == ()
+    assert graph.maintenance.verify(all=True, deep=True).findings == ()
 
 
 @pytest.mark.usefixtures("stores_every_commit")
@@ -70,11 +70,11 @@ def test_a_dry_run_says_what_would_go_and_changes_nothing(graph: og.Graph, folde
     graph.tags.create("first", "main~9")
     age(folder)
     before = files_of(folder)
-    promised = graph.cleanup(keep=2, dry_run=True)
+    promised = graph.maintenance.cleanup(keep=2, dry_run=True)
     assert files_of(folder) == before
     assert {kept.name for kept in promised.kept} == {"branch main", "tag first"}
     assert all(kept.bytes_alone > 0 for kept in promised.kept)
-    done = graph.cleanup(keep=2)
+    done = graph.maintenance.cleanup(keep=2)
     assert {kind: vars(totals) for kind, totals in done.removed.items()} == {
         kind: vars(totals) for kind, totals in promised.removed.items()
     }
@@ -90,9 +90,9 @@ def test_reports_write_nothing(graph: og.Graph, folder: Path, monkeypatch: pytes
 
     for write in ("put", "create", "fill", "delete", "delete_many"):
         monkeypatch.setattr(LocalStore, write, refuse)
-    assert graph.cleanup(keep=2, dry_run=True).removed["commits"].files == 9
-    assert graph.cleanup(older_than=0, dry_run=True).files > 0
-    assert graph.storage().types
+    assert graph.maintenance.cleanup(keep=2, dry_run=True).removed["commits"].files == 9
+    assert graph.maintenance.cleanup(older_than=0, dry_run=True).files > 0
+    assert graph.maintenance.storage().types
 
 
 @pytest.mark.usefixtures("stores_every_commit")
@@ -105,12 +105,12 @@ def test_without_a_policy_only_garbage_goes(graph: og.Graph, folder: Path) -> No
     stray = folder / state.path / "data" / f"{'0' * 24}{'ab' * 13}.lance"
     stray.write_bytes(b"half a file")
     age(folder)
-    report = graph.cleanup()
+    report = graph.maintenance.cleanup()
     assert not stray.exists()
     assert set(report.removed) == {"commits", "data", "versions", "transactions"}
     assert report.watermarks == {"dropped": 2}
     assert [content(graph, f"main~{number}") for number in range(11)]
-    assert graph.verify(all=True, deep=True).findings == ()
+    assert graph.maintenance.verify(all=True, deep=True).findings == ()
 
 
 def test_tags_branches_and_merge_bases_keep_what_they_need(graph: og.Graph, folder: Path) -> None:
@@ -120,7 +120,7 @@ def test_tags_branches_and_merge_bases_keep_what_they_need(graph: og.Graph, fold
     person(graph, "ahead")
     before = {revision: content(graph, revision) for revision in ("main", "side", "v1")}
     age(folder)
-    graph.cleanup(keep=1)
+    graph.maintenance.cleanup(keep=1)
     again = og.open(folder)
     assert {revision: content(again, revision) for revision in before} == before
     assert again.branches.merge("side").commit is not None
@@ -134,7 +134,7 @@ def test_the_base_of_any_two_branches_is_kept(graph: og.Graph, folder: Path) -> 
     for branch in ("one", "two"):
         person(graph, f"y {branch}", branch)
     age(folder)
-    graph.cleanup(keep=1)
+    graph.maintenance.cleanup(keep=1)
     assert og.open(folder).branches.merge("two", into="one").commit is not None
 
 
@@ -150,7 +150,7 @@ def test_a_branch_that_starts_at_a_tag_merges_with_every_other(graph: og.Graph, 
         graph.branches.delete(branch, force=True)
     for _ in range(2):
         age(folder)
-        graph.cleanup(keep=1)
+        graph.maintenance.cleanup(keep=1)
     graph = og.open(folder)
     for number in (1, 2):
         graph.branches.create(f"fix-{number}", f"v{number}")
@@ -174,7 +174,7 @@ def test_crossed_merges_have_their_older_bases_after_a_cleanup(graph: og.Graph, 
     graph.branches.merge("main", into="x")
     for _ in range(2):
         age(folder)
-        graph.cleanup(keep=1)
+        graph.maintenance.cleanup(keep=1)
     graph = og.open(folder)
     rehearsal = graph.branches.merge("y", into="x", dry_run=True)
     assert (len(rehearsal.bases), rehearsal.conflicts) == (2, ())
@@ -194,7 +194,7 @@ def test_branches_whose_base_an_old_cleanup_removed_have_a_way_out(
     with monkeypatch.context() as patch:
         patch.setattr(reachable, "merge_bases", lambda *_: ())  # as cleanup was once
         age(folder)
-        graph.cleanup(keep=1)
+        graph.maintenance.cleanup(keep=1)
     graph = og.open(folder)
     for source, target in (("side", "main"), ("main", "side")):
         with pytest.raises(HistoryGap, match="it is not known which of them changed what") as caught:
@@ -214,20 +214,20 @@ def test_only_the_named_branches_are_shortened(graph: og.Graph, folder: Path) ->
     for number in range(3):
         person(graph, f"s{number}", "side")
     age(folder)
-    graph.cleanup(keep=1, branches=["side"])
+    graph.maintenance.cleanup(keep=1, branches=["side"])
     assert [content(graph, f"main~{number}") for number in range(10)]
     with pytest.raises(HistoryGap):
         graph.snapshot("side~1")
     with pytest.raises(BranchNotFound):
-        graph.cleanup(branches=["nobody"])
+        graph.maintenance.cleanup(branches=["nobody"])
 
 
 def test_what_is_younger_than_the_policy_or_an_hour_stays(graph: og.Graph, folder: Path) -> None:
-    report = graph.cleanup(keep=1)
+    report = graph.maintenance.cleanup(keep=1)
     assert (report.files, report.waiting.files > 0) == (0, True)
     age(folder)
-    assert graph.cleanup(older_than="4h").removed.keys().isdisjoint({"commits", "versions"})
-    assert graph.cleanup(older_than="2h").removed["commits"].files == 10
+    assert graph.maintenance.cleanup(older_than="4h").removed.keys().isdisjoint({"commits", "versions"})
+    assert graph.maintenance.cleanup(older_than="2h").removed["commits"].files == 10
 
 
 def clean_up_with_fences(graph: og.Graph, folder: Path, **policy: Any) -> None:
@@ -236,7 +236,7 @@ def clean_up_with_fences(graph: og.Graph, folder: Path, **policy: Any) -> None:
     garbage.parent.mkdir(exist_ok=True)
     garbage.write_bytes(b"")
     age(folder)
-    assert graph.cleanup(**policy).removed["log"].files == 1
+    assert graph.maintenance.cleanup(**policy).removed["log"].files == 1
 
 
 def test_a_fence_does_not_supersede_the_commit_below_it(graph: og.Graph, folder: Path) -> None:
@@ -250,16 +250,16 @@ def test_a_fence_does_not_supersede_the_commit_below_it(graph: og.Graph, folder:
     graph.tags.delete("head")
     for branch in cursors:
         person(graph, f"next on {branch}", branch)
-    graph.cleanup(keep=1)
+    graph.maintenance.cleanup(keep=1)
     for branch, cursor in cursors.items():
         assert content(graph, f"{branch}~1") == before
         assert len(graph.commit_changes(branch).changes) == 1
         assert len(graph.changes(branch, since=cursor).blocks) == 1
         assert graph.revert(branch, branch=branch).commit is not None
-    assert graph.verify(all=True).findings == ()
+    assert graph.maintenance.verify(all=True).findings == ()
     age(folder)
-    assert graph.cleanup(keep=1).removed["commits"].files > 0
-    assert graph.cleanup(keep=1).waiting.files == 0
+    assert graph.maintenance.cleanup(keep=1).removed["commits"].files > 0
+    assert graph.maintenance.cleanup(keep=1).waiting.files == 0
     with pytest.raises(HistoryGap):
         graph.changes("main", since=cursors["main"])
 
@@ -267,7 +267,7 @@ def test_a_fence_does_not_supersede_the_commit_below_it(graph: og.Graph, folder:
 def begin_and_merge(graph: og.Graph) -> tuple[str, str]:
     """A branch at a commit that nothing else keeps, merged at once: the commit, and a cursor of the change feed."""
     graph.branches.create("side", "main~5")
-    began, cursor = graph.commit("side").id, graph.changes("side").cursor
+    began, cursor = graph.show("side").id, graph.changes("side").cursor
     person(graph, "first of side", "side")
     graph.branches.merge("side")
     assert cursor is not None
@@ -278,14 +278,14 @@ def test_the_commit_at_which_a_branch_began_stays_for_an_hour(graph: og.Graph, f
     """It is a commit of another branch, which moved on long ago. Only the new branch was there a moment ago."""
     age(folder)
     began, cursor = begin_and_merge(graph)
-    graph.cleanup(keep=1)
-    assert graph.commit("side~1").id == began
+    graph.maintenance.cleanup(keep=1)
+    assert graph.show("side~1").id == began
     assert len(graph.changes("side", since=cursor).blocks) == 1
     graph.branches.delete("side")
-    graph.cleanup(keep=1)
+    graph.maintenance.cleanup(keep=1)
     content(graph, began)
     age(folder)
-    graph.cleanup(keep=1)
+    graph.maintenance.cleanup(keep=1)
     with pytest.raises(HistoryGap):
         content(graph, began)
 
@@ -295,7 +295,7 @@ def test_the_commit_at_which_a_branch_began_during_the_cleanup_stays_too(graph: 
     other, cursors = og.open(folder), []
     arm(Failpoint.SWEEP_BEFORE_WATERMARK, lambda: cursors.append(begin_and_merge(other)[1]))
     try:
-        graph.cleanup(keep=1)
+        graph.maintenance.cleanup(keep=1)
     finally:
         disarm_all()
     assert len(graph.changes("side", since=cursors[0]).blocks) == 1
@@ -314,7 +314,7 @@ def test_files_that_omnigraph_did_not_make_are_left_alone(graph: og.Graph, folde
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("mine")
     age(folder)
-    report = graph.cleanup(keep=1)
+    report = graph.maintenance.cleanup(keep=1)
     assert all(file.exists() for file in strangers)
     assert set(report.foreign) == {str(file.relative_to(folder)) for file in strangers}
 
@@ -325,7 +325,7 @@ def test_half_written_files_of_dead_processes_go(graph: og.Graph, folder: Path) 
     other = folder / "branches" / "main" / ".tmp-mine"
     other.write_bytes(b"")
     age(folder)
-    graph.cleanup()
+    graph.maintenance.cleanup()
     assert not left.exists()
     assert other.exists()
 
@@ -337,7 +337,7 @@ def test_a_damaged_graph_is_not_cleaned_up(graph: og.Graph, folder: Path) -> Non
     age(folder)
     before = files_of(folder)
     with pytest.raises(Damaged, match="_versions"):
-        og.open(folder).cleanup(keep=5)
+        og.open(folder).maintenance.cleanup(keep=5)
     assert files_of(folder) == before
 
 
@@ -350,21 +350,21 @@ def test_a_commit_that_is_lost_takes_no_older_one_with_it(graph: og.Graph, folde
     before = files_of(folder)
     for policy in ({}, {"keep": 8}, {"older_than": "30d"}):
         with pytest.raises(Damaged) as damage:
-            og.open(folder).cleanup(**policy)  # type: ignore[arg-type]  # as named
+            og.open(folder).maintenance.cleanup(**policy)  # type: ignore[arg-type]  # as named
         assert folder / damage.value.file == lost
     assert files_of(folder) == before
     lost.write_bytes(data)
-    assert og.open(folder).verify(all=True, deep=True).findings == ()
+    assert og.open(folder).maintenance.verify(all=True, deep=True).findings == ()
     lost.unlink()
     # Who keeps nothing that old may forget it.
-    assert og.open(folder).cleanup(keep=2).watermarks["main"] > 5
-    assert og.open(folder).verify(all=True, deep=True).findings == ()
+    assert og.open(folder).maintenance.cleanup(keep=2).watermarks["main"] > 5
+    assert og.open(folder).maintenance.verify(all=True, deep=True).findings == ()
 
 
 @pytest.mark.parametrize("bad", [{"keep": 0}, {"older_than": "soon"}, {"older_than": -1}, {"older_than": "7 days"}])
 def test_a_policy_that_makes_no_sense_is_refused(graph: og.Graph, bad: dict[str, object]) -> None:
     with pytest.raises(UsageError):
-        graph.cleanup(**bad)  # type: ignore[arg-type]
+        graph.maintenance.cleanup(**bad)  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------- beside others
@@ -381,7 +381,7 @@ def test_a_reader_whose_commit_is_removed_under_it_hears_of_the_watermark(
     def resolve_then_clean_up(self: Revisions, *arguments: Any) -> Any:
         snapshot = resolve(self, *arguments)
         age(folder)
-        graph.cleanup(keep=1)
+        graph.maintenance.cleanup(keep=1)
         return snapshot
 
     monkeypatch.setattr(Revisions, "resolve", resolve_then_clean_up)
@@ -401,7 +401,7 @@ def test_a_transaction_that_was_stopped_for_long_refuses(graph: og.Graph, folder
         disarm_all()
         away = 3 * HOURS
         age(folder)
-        graph.cleanup(older_than=0)
+        graph.maintenance.cleanup(older_than=0)
 
     clock = history.clock
     for part in (history, history.chain, history.retention):
@@ -410,7 +410,7 @@ def test_a_transaction_that_was_stopped_for_long_refuses(graph: og.Graph, folder
     with pytest.raises(StagedTooLongAgo) as caught:
         person(sleeper, "late")
     assert caught.value.retry
-    assert graph.verify(all=True, deep=True).findings == ()
+    assert graph.maintenance.verify(all=True, deep=True).findings == ()
     person(sleeper, "late")
     assert "late" in content(graph)["node:Person"]
 
@@ -436,12 +436,12 @@ def test_a_load_of_twelve_hours_is_not_swept(graph: og.Graph, folder: Path, monk
             history.leases.renew(lease)
             now = time.time() + away
             os.utime(folder / "leases" / f"{lease.id}.json", (now, now))
-            graph.cleanup(older_than=0)
+            graph.maintenance.cleanup(older_than=0)
 
     arm(Failpoint.LOAD_AFTER_READ, work_for_twelve_hours)
     assert loader.load(data, mode="append", engine="local").total.inserted == 1
     assert "loaded" in content(graph)["node:Person"]
-    assert graph.verify(all=True, deep=True).findings == ()
+    assert graph.maintenance.verify(all=True, deep=True).findings == ()
 
 
 @pytest.mark.usefixtures("stores_every_commit")
@@ -460,13 +460,13 @@ def test_a_load_that_was_stopped_without_a_lease_refuses(graph: og.Graph, folder
         disarm_all()
         away = 3 * HOURS
         age(folder)
-        graph.cleanup(older_than=0)
+        graph.maintenance.cleanup(older_than=0)
 
     arm(Failpoint.LOAD_AFTER_CHECKS, sleep_through_a_cleanup)
     with pytest.raises((StagedTooLongAgo, HistoryGap)):
         loader.load(data, mode="append", engine="local")
     assert graph.recovery.list() == []
-    assert graph.verify(all=True, deep=True).findings == ()
+    assert graph.maintenance.verify(all=True, deep=True).findings == ()
 
 
 def test_a_lease_is_written_only_by_long_work_and_removed_at_its_end(
@@ -498,13 +498,13 @@ def test_a_prepared_load_keeps_what_it_staged_until_it_is_too_old(graph: og.Grap
         disarm_all()
     first, second = graph.recovery.list()
     age(folder)
-    graph.cleanup(older_than=0)
+    graph.maintenance.cleanup(older_than=0)
     assert graph.recovery.resume(first.commit_id).kind == "load"
     os.utime(folder / "recovery" / f"{second.commit_id}.json", (1, 1))
     age(folder)
-    assert graph.cleanup(older_than=0).removed["prepared"].files == 1
+    assert graph.maintenance.cleanup(older_than=0).removed["prepared"].files == 1
     assert graph.recovery.list() == []
-    assert graph.verify(all=True, deep=True).findings == ()
+    assert graph.maintenance.verify(all=True, deep=True).findings == ()
 
 
 def test_a_branch_cannot_start_at_a_commit_that_goes_at_the_same_time(graph: og.Graph, folder: Path) -> None:
@@ -512,7 +512,7 @@ def test_a_branch_cannot_start_at_a_commit_that_goes_at_the_same_time(graph: og.
 
     def clean_up() -> None:
         disarm_all()
-        og.open(folder).cleanup(keep=1)
+        og.open(folder).maintenance.cleanup(keep=1)
 
     arm(Failpoint.BRANCH_BEFORE_CREATE, clean_up)
     with pytest.raises(HistoryGap, match="older than what cleanup keeps"):
@@ -524,7 +524,7 @@ def test_the_head_of_a_branch_without_commits_of_its_own_can_be_tagged(graph: og
     graph.branches.create("side", "main~4")
     before = content(graph, "side")
     age(folder)
-    graph.cleanup(keep=1)
+    graph.maintenance.cleanup(keep=1)
     graph.tags.create("v1", "side")
     with pytest.raises(HistoryGap):
         graph.tags.create("v2", "main~3")
@@ -532,7 +532,7 @@ def test_the_head_of_a_branch_without_commits_of_its_own_can_be_tagged(graph: og
     graph.tags.create("release", "v1")
     graph.tags.delete("v1")
     age(folder)
-    graph.cleanup(keep=1)
+    graph.maintenance.cleanup(keep=1)
     assert content(og.open(folder), "release") == before
 
 
@@ -540,7 +540,7 @@ def test_a_branch_starts_at_a_tag_below_the_watermark(graph: og.Graph, folder: P
     graph.tags.create("v1", "main~6")
     before = content(graph, "v1")
     age(folder)
-    graph.cleanup(keep=1)
+    graph.maintenance.cleanup(keep=1)
     graph.branches.create("fix", "v1")
     assert content(graph, "fix") == before
 
@@ -552,7 +552,7 @@ def test_a_type_that_has_no_rows_yet_keeps_its_empty_table(graph: og.Graph, fold
         person(fresh, "first")
     disarm_all()
     age(folder.parent / "fresh")
-    fresh.cleanup(older_than=0)
+    fresh.maintenance.cleanup(older_than=0)
     person(fresh, "first")
     assert list(content(fresh)["node:Person"]) == ["first"]
 
@@ -568,16 +568,16 @@ def test_an_entry_of_a_writer_that_came_too_late_and_died_is_not_damage(
     late, (step,) = history.new_id(), entry.steps
     commit = replace(step.commit, ref=replace(step.commit.ref, id=late))
     age(folder)
-    graph.cleanup(keep=1)
+    graph.maintenance.cleanup(keep=1)
     file = folder / key_of("main", entry.position)
     file.write_bytes(encode_entry(replace(entry, id=late, steps=(replace(step, commit=commit),))))
-    assert graph.verify(all=True).findings == ()
-    report = graph.cleanup(older_than="7d")
+    assert graph.maintenance.verify(all=True).findings == ()
+    report = graph.maintenance.cleanup(older_than="7d")
     assert (report.files, report.waiting.files) == (0, 1)
     age(folder)
-    assert graph.cleanup(older_than="7d").removed["commits"].files == 1
+    assert graph.maintenance.cleanup(older_than="7d").removed["commits"].files == 1
     assert not file.exists()
-    assert graph.verify(all=True, deep=True).findings == ()
+    assert graph.maintenance.verify(all=True, deep=True).findings == ()
 
 
 def test_a_branch_that_is_deleted_during_a_cleanup_does_not_stop_it(
@@ -593,7 +593,7 @@ def test_a_branch_that_is_deleted_during_a_cleanup_does_not_stop_it(
         return heads
 
     monkeypatch.setattr(Branches, "list", list_then_delete)
-    graph.cleanup(older_than=0)
+    graph.maintenance.cleanup(older_than=0)
     assert not graph.branches.exists("brief")
 
 
@@ -621,29 +621,29 @@ def test_an_erasure_takes_two_cleanups_and_one_more_an_hour_later(graph: og.Grap
     person(graph, "on the copy only", "copy")
     person(graph, "on main only")
     graph.tags.create("v1")
-    graph.ensure_indexes()
-    graph.ensure_indexes("copy")
+    graph.maintenance.ensure_indexes()
+    graph.maintenance.ensure_indexes("copy")
     assert any("_indices" in name for name in holders(folder, secret))
     graph.mutate(f'query q() {{ delete Person where name = "{secret}" }}')
-    graph.cleanup(older_than=0)
+    graph.maintenance.cleanup(older_than=0)
     graph.branches.merge("main", into="copy")
     graph.tags.delete("v1")
-    graph.cleanup(older_than=0)
+    graph.maintenance.cleanup(older_than=0)
     assert holders(folder, secret) != []
     og.clone(folder, folder.parent / "clone", depth=1, durability="process")
     assert holders(folder.parent / "clone", secret) == []
     age(folder)
-    graph.cleanup(older_than=0)
+    graph.maintenance.cleanup(older_than=0)
     assert holders(folder, secret) == []
     for whole in (graph, og.open(folder.parent / "clone")):
-        assert whole.verify(all=True, deep=True).findings == ()
+        assert whole.maintenance.verify(all=True, deep=True).findings == ()
 
 
 @pytest.mark.parametrize("how", ["deleted", "replaced", "deleted with others"])
 def test_rows_that_only_commits_held_are_erased(folder: Path, how: str) -> None:
     graph = og.init(folder, SCHEMA, durability="process")
     person(graph, "stored with its table")
-    graph.optimize()
+    graph.maintenance.optimize()
     person(graph, "in a commit")
     with graph.transaction() as tx:
         tx.insert("Person", name="Quillfeather-4711", code="ERASEME")
@@ -659,8 +659,8 @@ def test_rows_that_only_commits_held_are_erased(folder: Path, how: str) -> None:
     clean_up_all(graph, folder)
     secrets = ["ERASEME"] if how == "replaced" else ["ERASEME", "Quillfeather"]
     assert holders(folder, *secrets) == []
-    assert graph.verify(all=True, deep=True).findings == ()
-    assert graph.cleanup(older_than=0).files == 0, "what is erased is not erased again"
+    assert graph.maintenance.verify(all=True, deep=True).findings == ()
+    assert graph.maintenance.cleanup(older_than=0).files == 0, "what is erased is not erased again"
 
 
 VECTORS = """
@@ -676,12 +676,12 @@ def papers(folder: Path) -> og.Graph:
     for title, vector in (("first", None), ("Quillfeather-4711", [1.0, 0.0, 0.0, 0.0])):
         with graph.transaction() as tx:
             tx.insert("Paper", title=title, text=f"about {title}", embedding=vector)
-        graph.ensure_indexes()
+        graph.maintenance.ensure_indexes()
     return graph
 
 
 def clean_up_all(graph: og.Graph, folder: Path) -> None:
-    while graph.cleanup(older_than=0).waiting.files:
+    while graph.maintenance.cleanup(older_than=0).waiting.files:
         age(folder)
 
 
@@ -691,13 +691,13 @@ def test_a_table_without_rows_keeps_no_index_files(papers: og.Graph, folder: Pat
         for title in ("first", "Quillfeather-4711"):
             tx.delete("Paper", title)
     age(folder)
-    (table,) = papers.optimize().tables
+    (table,) = papers.maintenance.optimize().tables
     assert table.actions == ("drop 6 index segments with values of rows that are gone",)
     age(folder)
-    papers.cleanup(keep=1)
+    papers.maintenance.cleanup(keep=1)
     assert index_files(folder) == []
-    assert papers.optimize().commit is None
-    assert papers.verify(all=True, deep=True).findings == ()
+    assert papers.maintenance.optimize().commit is None
+    assert papers.maintenance.verify(all=True, deep=True).findings == ()
 
 
 def test_what_indexes_hold_of_a_fragment_that_is_gone_is_erased(papers: og.Graph, folder: Path) -> None:
@@ -705,29 +705,29 @@ def test_what_indexes_hold_of_a_fragment_that_is_gone_is_erased(papers: og.Graph
     papers.mutate('query q() { delete Paper where title = "Quillfeather-4711" }')
     clean_up_all(papers, folder)
     assert holders(folder, "Quillfeather", "quillfeather") == []
-    assert papers.verify(all=True, deep=True).findings == ()
+    assert papers.maintenance.verify(all=True, deep=True).findings == ()
     found = papers.query('query q() { match { $p: Paper { title: "first" } } return { $p.text as t } }')
     assert found.rows == [{"t": "about first"}]
 
 
 def test_an_index_that_is_no_longer_declared_is_erased(papers: og.Graph, folder: Path) -> None:
-    papers.optimize()
-    papers.apply_schema(VECTORS.replace("text: String? @index", "text: String?"))
+    papers.maintenance.optimize()
+    papers.schema.apply(VECTORS.replace("text: String? @index", "text: String?"))
     papers.mutate('query q() { delete Paper where title = "Quillfeather-4711" }')
     clean_up_all(papers, folder)
     assert holders(folder, "Quillfeather", "quillfeather") == []
-    assert papers.verify(all=True, deep=True).findings == ()
+    assert papers.maintenance.verify(all=True, deep=True).findings == ()
 
 
 def test_vectors_that_are_all_gone_are_erased_and_optimize_can_be_repeated(papers: og.Graph, folder: Path) -> None:
     import struct
 
-    papers.optimize()
+    papers.maintenance.optimize()
     papers.mutate('query q() { update Paper set { embedding: null } where title = "Quillfeather-4711" }')
     clean_up_all(papers, folder)
     vector = struct.pack("<4f", 1.0, 0.0, 0.0, 0.0)
     assert [file for file in folder.rglob("*") if file.is_file() and vector in file.read_bytes()] == []
-    assert papers.optimize().commit is None
+    assert papers.maintenance.optimize().commit is None
 
 
 # ---------------------------------------------------------------- storage
@@ -737,7 +737,7 @@ def test_vectors_that_are_all_gone_are_erased_and_optimize_can_be_repeated(paper
 def test_storage_tells_what_is_live_what_is_history_and_what_is_reclaimable(graph: og.Graph, folder: Path) -> None:
     graph.branches.create("side")
     person(graph, "aside", "side")
-    report = graph.storage()
+    report = graph.maintenance.storage()
     people = next(each for each in report.types if each.type == "node:Person")
     assert (people.rows, people.deleted_rows >= 0, people.fragments > 0) == (10, True, True)
     assert people.live_bytes > 0
@@ -747,8 +747,8 @@ def test_storage_tells_what_is_live_what_is_history_and_what_is_reclaimable(grap
     alone = {kept.name: kept.bytes_alone for kept in report.kept}
     assert alone["branch side"] > 0
     age(folder)
-    graph.cleanup(keep=1)
-    after = next(each for each in graph.storage().types if each.type == "node:Person")
+    graph.maintenance.cleanup(keep=1)
+    after = next(each for each in graph.maintenance.storage().types if each.type == "node:Person")
     assert after.live_bytes == people.live_bytes
     assert after.history_bytes < people.history_bytes
     assert after.reclaimable_bytes == 0

@@ -15,7 +15,6 @@ from maintenance.aging import age
 from s3_server import S3Server
 
 import omnigraph as og
-from omnigraph import CopyReport
 from omnigraph.errors import AlreadyExists, HistoryGap, NotFastForward, UsageError
 from omnigraph.history import Entry, new_ulid
 from omnigraph.maintenance import cloning
@@ -24,6 +23,7 @@ from omnigraph.tasks import progress
 from omnigraph.tasks.progress import Status
 from omnigraph.testing import failpoints
 from omnigraph.testing.failpoints import Failpoint, arm
+from omnigraph.types import CopyReport
 
 SCHEMA = "node P { name: String @key  x: I32? @index  text: String? @index }  edge Knows: P -> P"
 
@@ -50,7 +50,7 @@ def assert_same(a: og.Graph, b: og.Graph, revision: str = "main") -> None:
 
 
 def assert_whole(graph: og.Graph) -> None:
-    assert og.open(graph.uri).verify(all=True, deep=True).findings == ()
+    assert og.open(graph.uri).maintenance.verify(all=True, deep=True).findings == ()
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def origin(tmp_path: Path) -> og.Graph:
         tx.insert("Knows", id="e", from_="p1", to="p2")
         tx.delete("P", "p3")
     graph.tags.create("v1", "main~4")
-    graph.optimize()
+    graph.maintenance.optimize()
     graph.branches.create("review", "main~2")
     add(graph, "r1", branch="review")
     graph.branches.create("gone")
@@ -149,13 +149,13 @@ def test_the_branches_of_a_clone_can_be_merged(origin: og.Graph, depth: int | No
             add(origin, f"{branch} {number}", branch=branch)
     if depth is None:
         age(Path(origin.uri))
-        assert origin.cleanup(keep=1).removed["commits"].files > 0
+        assert origin.maintenance.cleanup(keep=1).removed["commits"].files > 0
     copy = cloned(origin, depth=depth)
     assert_whole(copy)
     copy.branches.merge("side")
     assert {f"{branch} {number}" for branch in ("main", "side") for number in range(3)} <= set(people(copy))
     age(Path(copy.uri))
-    copy.cleanup(keep=1)
+    copy.maintenance.cleanup(keep=1)
     assert copy.branches.merge("main", into="side").outcome == "fast_forward"
     assert_whole(copy)
 
@@ -247,7 +247,7 @@ def test_clone_push_and_pull_show_objects_and_bytes_from_the_first_look_on(
         return seen, run()
 
     target = Path(origin.uri).parent / "copy"
-    seen, report = shown(lambda: og.clone(origin.uri, target, durability="process", show_progress=True))
+    seen, report = shown(lambda: og.clone(origin.uri, target, durability="process", progress=True))
     stages = list(dict.fromkeys(status.stage for status in seen.statuses))
     assert stages == ["read commits of main", "read commits of review", "read tables", "copy"]
     assert [(status.done, status.unit) for status in seen.statuses[:1]] == [(0, "objects")]
@@ -257,8 +257,8 @@ def test_clone_push_and_pull_show_objects_and_bytes_from_the_first_look_on(
     add(origin, "here")
     add(origin, "on review", branch="review")
     for run in (
-        lambda: origin.push(target, show_progress=True),
-        lambda: og.open(target).pull(origin.uri, "review", show_progress=True),
+        lambda: origin.push(target, progress=True),
+        lambda: og.open(target).pull(origin.uri, "review", progress=True),
     ):
         seen, report = shown(run)
         assert [status.stage for status in seen.statuses][:2] == ["read commits", "copy"]
@@ -301,7 +301,7 @@ def test_commits_go_back_and_forth_and_stay_the_same(origin: og.Graph) -> None:
         assert copy.pull(origin.uri).commits == {"main": 1}
         assert_same(origin, copy)
     assert [tag.name for tag in origin.tags.list()] == ["t0", "t1", "t2", "v1"]
-    assert origin.commit("t1").id == copy.commit("t1").id
+    assert origin.show("t1").id == copy.show("t1").id
     assert copy.push(origin.uri).commits == {"main": 0}
     assert_whole(origin)
     assert_whole(copy)
@@ -345,7 +345,7 @@ def test_what_went_two_ways_is_pushed_as_one_commit_and_merged_there(origin: og.
     report = copy.push(origin.uri, to="mine", actor="ada")
     assert report.commits == {"mine": 1}
     assert people(origin, "mine") == people(copy)
-    assert (origin.commit("mine").actor, origin.commit("mine").parent) == ("ada", origin.commit("main~1").ref)
+    assert (origin.show("mine").actor, origin.show("mine").parent) == ("ada", origin.show("main~1").ref)
     assert origin.branches.merge("mine").outcome == "merged"
     assert set(people(origin)) == set(people(copy)) | {"theirs"}
     assert_whole(origin)
@@ -367,7 +367,7 @@ def test_a_cursor_goes_on_in_a_copy(origin: og.Graph) -> None:
 def test_a_branch_that_a_clone_did_not_copy_is_not_damage(origin: og.Graph) -> None:
     origin.branches.create("other")
     add(origin, "o1", branch="other")
-    merged = origin.commit("other")
+    merged = origin.show("other")
     origin.branches.merge("other")
     copy = cloned(origin, branches=[])
     assert people(copy) == people(origin)
@@ -397,7 +397,7 @@ def test_a_merge_travels_after_what_it_merged(origin: og.Graph) -> None:
     copy.push(origin.uri, "review")
     copy.push(origin.uri)
     assert_same(origin, copy)
-    assert origin.commit().merged == copy.commit().merged
+    assert origin.head().merged == copy.head().merged
     add(origin, "r3", branch="review")
     assert origin.branches.merge("review").outcome == "merged"
     copy.pull(origin.uri, "review")
@@ -467,19 +467,19 @@ def test_an_entry_without_commits_stands_in_nobodys_way(origin: og.Graph) -> Non
     copy.pull(origin.uri)
     copy.tags.create("here")
     assert_same(origin, copy)
-    assert origin.commit().ref.position == copy.commit().ref.position + 1
+    assert origin.head().ref.position == copy.head().ref.position + 1
     assert people(origin, "main~1") == people(copy, "main~1")
     assert_whole(origin)
 
 
 def test_many_commits_arrive_in_few_entries(origin: og.Graph) -> None:
     copy = cloned(origin)
-    before = origin.commit().ref.position
+    before = origin.head().ref.position
     for number in range(70):
         add(copy, f"c{number}")
     assert copy.push(origin.uri).commits == {"main": 70}
     assert_same(origin, copy)
-    assert origin.commit().ref.position == before + 2
+    assert origin.head().ref.position == before + 2
     assert people(origin, "main~33") == people(copy, "main~33")
     assert_whole(origin)
 
@@ -534,7 +534,7 @@ def test_tags_that_name_something_else_there_stay(origin: og.Graph) -> None:
     add(copy, "c")
     copy.tags.create("mark")
     assert copy.push(origin.uri).tags == ()
-    assert origin.commit("mark") == origin.commit("main~2")
+    assert origin.show("mark") == origin.show("main~2")
 
 
 @pytest.mark.parametrize("when", ["before the copy is looked at", "after the files are copied"])
@@ -575,7 +575,7 @@ def test_a_copy_that_is_behind_a_cleanup_says_how_to_go_on(origin: og.Graph, tmp
     for number in range(4):
         add(origin, f"later {number}")
     age(Path(origin.uri))
-    origin.cleanup(keep=1)
+    origin.maintenance.cleanup(keep=1)
     for attempt in (lambda: copy.pull(origin.uri), lambda: origin.push(copy.uri)):
         with pytest.raises(HistoryGap, match="is behind a cleanup") as caught:
             attempt()
@@ -601,7 +601,7 @@ def test_a_clone_beside_a_cleanup_is_told_of_it_and_not_of_damage(
     def choose_then_clean_up(*arguments: Any) -> Any:
         chosen = choose(*arguments)
         age(Path(origin.uri))
-        origin.cleanup(keep=1)
+        origin.maintenance.cleanup(keep=1)
         return chosen
 
     monkeypatch.setattr(cloning, "_choose", choose_then_clean_up)

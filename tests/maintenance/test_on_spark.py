@@ -27,7 +27,7 @@ def test_groups_and_indexes_are_made_by_workers(tmp_path: Path, monkeypatch: pyt
                 tx.insert("Knows", id=f"e{number}", from_=f"p{number:03}", to="p000")
     monkeypatch.setattr(optimize, "IN_PROCESS_ROWS", 0)
     monkeypatch.setattr(compaction, "ROWS_PER_FRAGMENT", 300)
-    report = graph.optimize(engine=spark)
+    report = graph.maintenance.optimize(engine=spark)
     assert report.commit is not None
     assert {table.table_key: (table.after.fragments, table.after.pending) for table in report.tables} == {
         "node:P": (2, ()),
@@ -37,7 +37,7 @@ def test_groups_and_indexes_are_made_by_workers(tmp_path: Path, monkeypatch: pyt
         'query q() { match { $p: P  search($p.text, "word311") } return { $p.name as n } }'
     )
     assert found.rows == [{"n": "p311"}]
-    assert og.open(graph.uri).verify(deep=True).findings == ()
+    assert og.open(graph.uri).maintenance.verify(deep=True).findings == ()
 
 
 @pytest.mark.usefixtures("stores_every_commit")
@@ -50,7 +50,7 @@ def test_many_objects_are_copied_by_workers(tmp_path: Path, spark: Any) -> None:
     assert report.objects > 100
     copy = og.open(tmp_path / "copy")
     assert [commit.id for commit in copy.commits()] == [commit.id for commit in graph.commits()]
-    assert copy.verify(all=True, deep=True).findings == ()
+    assert copy.maintenance.verify(all=True, deep=True).findings == ()
 
 
 @pytest.mark.usefixtures("stores_every_commit")
@@ -78,15 +78,18 @@ def test_a_cleanup_lists_and_deletes_by_workers_what_it_does_in_one_process(
         return run(self, stage, function, tasks)
 
     monkeypatch.setattr(SparkRunner, "map", counted)
-    promised = graph.cleanup(older_than=0, dry_run=True, engine=spark)
-    here, there = og.open(tmp_path / "copy").cleanup(keep=1), graph.cleanup(keep=1, engine=spark)
+    promised = graph.maintenance.cleanup(older_than=0, dry_run=True, engine=spark)
+    here, there = (
+        og.open(tmp_path / "copy").maintenance.cleanup(keep=1),
+        graph.maintenance.cleanup(keep=1, engine=spark),
+    )
     assert there.removed == here.removed == promised.removed
     assert there.watermarks == here.watermarks
     assert rest(tmp_path / "g") == rest(tmp_path / "copy")
     assert stages["list"] == 2 * 5
     assert stages["delete commits"] > 1
     assert stages["delete files"] > 5
-    assert og.open(graph.uri).verify(all=True, deep=True).findings == ()
+    assert og.open(graph.uri).maintenance.verify(all=True, deep=True).findings == ()
 
 
 def rest(folder: Path) -> set[str]:

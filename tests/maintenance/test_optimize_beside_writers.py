@@ -88,11 +88,11 @@ def check_indexes(graph: og.Graph, model: Model) -> None:
             assert near.column("id").to_pylist() == expected
 
 
-def beside(graph: og.Graph, meanwhile: Callable[[], Any], **options: Any) -> og.OptimizeReport:
+def beside(graph: og.Graph, meanwhile: Callable[[], Any], **options: Any) -> og.types.OptimizeReport:
     """Optimize, with `meanwhile` done after its work and before its first attempt to publish."""
     arm(Failpoint.OPTIMIZE_BEFORE_PUBLISH, meanwhile)
     try:
-        return graph.optimize(**options)
+        return graph.maintenance.optimize(**options)
     finally:
         failpoints.disarm_all()
 
@@ -117,7 +117,7 @@ MEANWHILE: dict[str, tuple[Callable[[og.Graph], Any], Model]] = {
         lambda graph: [write(graph, [number]) for number in range(100, 120)],
         BASE | {f"n{number}": 0 for number in range(100, 120)},
     ),
-    "somebody else optimizes": (lambda graph: og.open(graph.uri).optimize(), BASE),
+    "somebody else optimizes": (lambda graph: og.open(graph.uri).maintenance.optimize(), BASE),
     "nearly all rows are deleted": (
         lambda graph: remove(graph, [number for number in range(60) if number not in (3, 5)]),
         {"n5": 0},
@@ -131,8 +131,8 @@ def test_what_others_write_meanwhile_is_carried_over(graph: og.Graph, case: str)
     beside(graph, lambda: meanwhile(og.open(graph.uri, durability="process")))
     assert stored(graph) == model
     check_indexes(graph, model)
-    head = graph.commit()
-    graph.optimize()
+    head = graph.head()
+    graph.maintenance.optimize()
     assert stored(graph) == model
     check_indexes(graph, model)
     assert head.kind == "optimize"
@@ -167,11 +167,11 @@ def test_a_branch_that_is_deleted_meanwhile_ends_it(graph: og.Graph) -> None:
 def test_a_write_that_loses_to_optimize_is_judged_as_after_any_other(graph: og.Graph) -> None:
     with graph.transaction() as tx:
         tx.insert("Note", title="n70")
-        graph.optimize()
-    late = graph.begin()
+        graph.maintenance.optimize()
+    late = graph.transaction()
     late.update("Note", "n1", stars=1)
     write(graph, [71])
-    graph.optimize()
+    graph.maintenance.optimize()
     late.commit()
     assert stored(graph) == BASE | {"n1": 1, "n70": None, "n71": 0}
 
@@ -195,7 +195,7 @@ def test_optimize_lands_in_a_stream_that_never_stops(tmp_path: Path) -> None:
     try:
         landed = 0
         while landed < 3:  # A stream that had no time to write since leaves nothing to do.
-            landed += graph.optimize(actor="janitor").commit is not None
+            landed += graph.maintenance.optimize(actor="janitor").commit is not None
     finally:
         stop.set()
         for thread in threads:
@@ -225,6 +225,6 @@ def test_a_killed_optimize_leaves_every_row_and_the_next_one_lands(graph: og.Gra
         write(graph, [61])
         run_killed(program, graph.uri, point=point)
         assert stored(graph) == BASE | {"n61": 0}
-    graph.optimize()
-    assert graph.commit().kind == "optimize"
+    graph.maintenance.optimize()
+    assert graph.head().kind == "optimize"
     check_indexes(graph, BASE | {"n61": 0})

@@ -17,14 +17,14 @@ def busy_graph(folder: Path) -> og.Graph:
     graph = og.init(folder, SCHEMA)
     with graph.transaction() as tx:
         fill(tx)
-    graph.ensure_indexes()
+    graph.maintenance.ensure_indexes()
     for number in range(20):
         with graph.transaction() as tx:
             tx.insert("Person", name=f"p{number}")
     graph.mutate('query q() { delete Person where name = "p3" }')
     graph.branches.create("side")
     graph.mutate('query q() { delete Person where name = "p4" }', branch="side")
-    graph.optimize()
+    graph.maintenance.optimize()
     return graph
 
 
@@ -47,7 +47,7 @@ def test_what_is_reachable_from_the_heads_is_enough_to_read_and_write(tmp_path: 
         with again.transaction() as tx:
             tx.insert("Person", name=f"q{number}")
     again.mutate('query q() { delete Person where name = "q3" }')
-    again.optimize()
+    again.maintenance.optimize()
     rows = {f"q{number}": {"name": f"q{number}"} for number in range(12) if number != 3}
     assert content(again) == changed(before["main"], node_Person=rows)
     assert content(again, "side") == before["side"]
@@ -63,7 +63,7 @@ def test_each_version_is_opened_once_however_many_commits_have_it(tmp_path: Path
     assert len(versions) == len(set(versions)) > 8
     assert {(state.path, state.version) for state in reach.states} == set(versions)
     assert len(reach.states) > 20
-    assert {state.path for state in opened} >= {f"nodes/Note-{graph.schema.nodes['Note'].table_id}"}
+    assert {state.path for state in opened} >= {f"nodes/Note-{graph.schema.catalog.nodes['Note'].table_id}"}
 
 
 def test_a_lost_manifest_is_damage_and_never_an_empty_list_of_files(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ def test_fragments_grow_with_the_logarithm_of_the_commits(tmp_path: Path) -> Non
         with graph.transaction() as tx:
             tx.insert("P", name=f"p{number}", x=number)
         if number in (10, 100, 300):
-            (table,) = graph.optimize(dry_run=True).tables
+            (table,) = graph.maintenance.optimize(dry_run=True).tables
             assert table.before.fragments <= (FOLD_WIDTH - 1) * (level_of(number) + 1)
             assert table.before.rows == number
 
@@ -29,15 +29,15 @@ def test_optimize_says_why_and_then_has_nothing_left_to_do(tmp_path: Path) -> No
     with graph.transaction() as tx:
         for number in range(0, 5_000, 2):
             tx.delete("Knows", f"e{number}")
-    planned = {table.table_key: table for table in graph.optimize(dry_run=True).tables}
+    planned = {table.table_key: table for table in graph.maintenance.optimize(dry_run=True).tables}
     (rewrite, *builds) = planned["edge:Knows"].actions
     assert rewrite == "write 1 of 1 fragments again (1 small, 1 with deleted rows)"
     assert [key for key, table in planned.items() if table.is_worthwhile] == ["node:P"], "2,500 rows are read at once"
     assert builds == [f"build index {column}.btree for 2,500 rows" for column in ("dst", "id", "src")]
     assert {each.reason for each in planned["edge:Knows"].before.pending} == {"never built"}
-    before = graph.commit()
+    before = graph.head()
 
-    report = graph.optimize()
+    report = graph.maintenance.optimize()
 
     assert report.commit is not None
     assert list(graph.diff(before.id, report.commit.id)) == []
@@ -47,5 +47,5 @@ def test_optimize_says_why_and_then_has_nothing_left_to_do(tmp_path: Path) -> No
     assert table is not None
     sources = table.read(["src"]).column("src").to_pylist()
     assert sources == sorted(sources)
-    assert not any(table.actions for table in graph.optimize(dry_run=True).tables)
-    assert graph.optimize().commit is None
+    assert not any(table.actions for table in graph.maintenance.optimize(dry_run=True).tables)
+    assert graph.maintenance.optimize().commit is None

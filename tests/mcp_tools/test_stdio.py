@@ -41,7 +41,7 @@ def test_a_graph_in_storage_is_asked_and_changed(folder: Path) -> None:
             assert len((await answer(client, "all"))["rows"]) == 4
 
     asyncio.run(conversation())
-    assert og.open(folder / "things").commit().actor == "assistant"
+    assert og.open(folder / "things").head().actor == "assistant"
 
 
 @pytest.mark.parametrize(
@@ -81,4 +81,4 @@ def test_a_graph_of_a_server_is_asked_through_it(tmp_path: Path) -> None:
 
     with serving(Application(source, source.load(), log=RequestLog("json", StringIO()))) as address:
         asyncio.run(conversation(address))
-    assert og.open(tmp_path / "people").commit().actor == "ada"
+    assert og.open(tmp_path / "people").head().actor == "ada"

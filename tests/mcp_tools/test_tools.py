@@ -232,7 +232,7 @@ def test_an_answer_has_at_most_64_kib_of_text(talk: Conversation, folder: Path) 
 
 def test_pages_of_changes_are_made_smaller_and_lose_nothing(talk: Conversation, folder: Path) -> None:
     grown(folder, 100, 2_000)
-    commit = og.open(folder / "things").commit().id
+    commit = og.open(folder / "things").head().id
 
     async def conversation(client: mcp.Client) -> None:
         seen, token, pages = [], None, 0

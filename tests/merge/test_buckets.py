@@ -127,7 +127,7 @@ def test_resolutions_are_put_over_what_the_buckets_decided(tmp_path: Path, monke
         uncut = graph.branches.merge("work", "uncut", resolutions=chosen)
     assert cut.types == uncut.types
     assert model.state_of(graph, "main") == model.state_of(graph, "uncut")
-    assert graph.verify().is_whole
+    assert graph.maintenance.verify().is_whole
 
 
 def test_pages_of_a_commit_join_up(tmp_path: Path, buckets: list[str]) -> None:

@@ -132,7 +132,7 @@ def test_rows_that_the_target_only_stored_elsewhere_give_way(tmp_path: Path) -> 
     with graph.transaction("work") as tx:
         tx.update("Item", "k000000005", a=-5)
         tx.delete("Item", "k000000025")
-    assert graph.optimize().commit is not None
+    assert graph.maintenance.optimize().commit is not None
     assert not {fragment.files for fragment in fragments(graph, "main")} & {
         fragment.files for fragment in fragments(graph, "main~1")
     }

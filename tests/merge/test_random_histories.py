@@ -95,7 +95,7 @@ class World:
             self.heads[branch] = self.commits.add(model.state_of(self.graph, branch), self.heads[branch])
 
     def optimize(self, branch: str) -> None:
-        if self.graph.optimize(branch).commit is not None:
+        if self.graph.maintenance.optimize(branch).commit is not None:
             before = self.heads[branch]
             self.heads[branch] = self.commits.add(self.commits.states[before], before)
             assert list(self.graph.diff(f"{branch}~1", branch)) == [], "an optimisation changed something"
@@ -167,7 +167,7 @@ def applied(state: model.State, changes: list[EntityChange]) -> model.State:
     return result
 
 
-def row_of(entity: og.Entity) -> dict[str, Any]:
+def row_of(entity: og.types.Entity) -> dict[str, Any]:
     names = {"from": "src", "to": "dst"}
     return {names.get(name, name): value for name, value in entity.items()}
 

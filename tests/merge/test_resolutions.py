@@ -45,11 +45,11 @@ def edit(graph: og.Graph, *, work: Callable[[Any], object], main: Callable[[Any]
             act(tx)
 
 
-def conflicts_of(graph: og.Graph, **how: Any) -> tuple[og.MergeConflict, ...]:
+def conflicts_of(graph: og.Graph, **how: Any) -> tuple[og.types.MergeConflict, ...]:
     return graph.branches.merge("work", dry_run=True, **how).conflicts
 
 
-def only_conflict(graph: og.Graph, **how: Any) -> og.MergeConflict:
+def only_conflict(graph: og.Graph, **how: Any) -> og.types.MergeConflict:
     (conflict,) = conflicts_of(graph, **how)
     return conflict
 
@@ -103,7 +103,7 @@ def test_what_is_taken_is_what_the_merge_has(
     assert (GONE if found is None else found["age"]) == expected
     after = {person["id"]: person for person in people(graph)}
     assert {**before, id: None} == {**after, id: None}
-    assert graph.verify(deep=True).is_whole
+    assert graph.maintenance.verify(deep=True).is_whole
     counts = merged.types.get("node:Person")
     changed = [change.op for change in graph.diff("main~1", "main", types=["Person"])]
     counted = () if counts is None else (counts.inserted, counts.updated, counts.deleted)
@@ -140,11 +140,11 @@ def test_a_choice_about_other_values_is_stale_and_nothing_is_published(graph: og
     decided = only_conflict(graph).resolve("theirs")
     with graph.transaction(branch) as tx:
         tx.update("Person", "a", age=7)
-    head = graph.commit()
+    head = graph.head()
     with pytest.raises(StaleResolution) as caught:
         graph.branches.merge("work", resolutions=[decided])
     assert caught.value.details() == {"type": "Person", "id": "a"}
-    assert graph.commit() == head
+    assert graph.head() == head
 
 
 def test_a_change_elsewhere_does_not_make_a_choice_stale(graph: og.Graph) -> None:
@@ -187,7 +187,7 @@ def test_the_commit_says_what_was_decided(graph: og.Graph) -> None:
     merged = graph.branches.merge("work", resolutions=[conflict.resolve("base")], message="reviewed", actor="ada")
     assert merged.commit is not None
     assert merged.commit.message == "reviewed\n\nresolved: Person 'a' (base)"
-    assert graph.commit().message == merged.commit.message
+    assert graph.head().message == merged.commit.message
 
 
 # ---------------------------------------------------------------- rules
@@ -222,7 +222,7 @@ def test_deleting_a_node_that_has_edges_leaves_them_in_conflict_until_they_are_d
     assert (orphan.kind, orphan.entity_id, orphan.type_name) == ("orphan_edge", "ab", "Knows")
     graph.branches.merge("work", resolutions=[delete, orphan.resolve("delete")])
     assert (graph.entity("Person", "a"), graph.entity("Knows", "ab")) == (None, None)
-    assert graph.verify(deep=True).is_whole
+    assert graph.maintenance.verify(deep=True).is_whole
 
 
 @pytest.mark.parametrize("take", ["delete", "ours", "theirs"])
@@ -244,7 +244,7 @@ def test_an_edge_that_lost_its_node_is_decided(graph: og.Graph, take: Any) -> No
     else:
         graph.branches.merge("work", resolutions=[conflict.resolve(take)])
         assert graph.entity("Knows", "bc") is None
-    assert graph.verify(deep=True).is_whole
+    assert graph.maintenance.verify(deep=True).is_whole
 
 
 def test_two_entities_with_one_value_are_decided_by_changing_one(graph: og.Graph) -> None:
@@ -267,14 +267,14 @@ def test_a_merge_of_reviewed_heads_merges_no_others(graph: og.Graph) -> None:
     update_on_both(graph)
     tried = graph.branches.merge("work", dry_run=True, strategy="ours")
     expect = (tried.source_commit, tried.target_commit)
-    assert expect == (graph.commit("work").id, graph.commit("main").id)
+    assert expect == (graph.show("work").id, graph.show("main").id)
     for branch in ("work", "main"):
         with graph.transaction(branch) as tx:
             tx.insert("Note", text="new")
         with pytest.raises(PreconditionFailed) as caught:
             graph.branches.merge("work", strategy="ours", expect=expect)
-        assert caught.value.actual == graph.commit(branch if branch == "work" else "work").id
-    now = (graph.commit("work").id, graph.commit("main").id)
+        assert caught.value.actual == graph.show(branch if branch == "work" else "work").id
+    now = (graph.show("work").id, graph.show("main").id)
     assert graph.branches.merge("work", strategy="ours", expect=now).outcome == "merged"
 
 
@@ -284,7 +284,7 @@ def test_a_target_that_moves_during_the_merge_is_not_merged_with_unseen(
     from omnigraph.merge import merge as merging
 
     update_on_both(graph)
-    expect = (graph.commit("work").id, graph.commit("main").id)
+    expect = (graph.show("work").id, graph.show("main").id)
     publish = merging.publish
 
     def overtaken(*arguments: Any, **options: Any) -> Any:

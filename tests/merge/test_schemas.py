@@ -19,7 +19,7 @@ RENAMED = SCHEMA.replace("node Person {", 'node Human @rename_from("Person") {')
 
 
 def apply_schema(graph: og.Graph, branch: str, text: str) -> None:
-    graph.apply_schema(text, branch=branch)
+    graph.schema.apply(text, branch=branch)
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_schema_that_moved_on_the_source_is_taken(graph: og.Graph) -> None:
         tx.insert("Person", name="d")
         tx.delete("Person", "b")
     assert graph.branches.merge("work").outcome == "merged"
-    assert "Pet" in graph.schema.nodes
+    assert "Pet" in graph.schema.catalog.nodes
     assert (ids(graph, "node:Pet"), ids(graph, "node:Person")) == (["rex"], ["a", "c", "d"])
     state = graph._repository.resolve("main").state("node:Person")
     assert state is not None
@@ -214,7 +214,7 @@ def test_contradicting_schemas_are_a_conflict_that_a_strategy_settles(
     for strategy, text in (("ours", ours), ("theirs", theirs)):
         graph.branches.create(strategy)
         assert graph.branches.merge("work", strategy, strategy=strategy).outcome == "merged"
-        assert graph.plan_schema(text, branch=strategy).is_empty
+        assert graph.schema.plan(text, branch=strategy).is_empty
         assert ("z" in people(graph, "name", strategy)) is True
     if written is not None and written[0] == "City":
         table = graph._repository.resolve("theirs").table("node:City")

@@ -44,9 +44,9 @@ def test_the_newest_commit_is_taken_back(graph: og.Graph) -> None:
     assert result.commit is not None
     assert content(graph) == before
     assert (result.commit.kind, result.commit.actor, len(result.commit.parents)) == ("revert", "ada", 1)
-    assert result.commit.message == f"revert of {graph.commit('main~1').id}: a change"
-    assert graph.commit().id == result.commit.id
-    assert graph.verify().is_whole
+    assert result.commit.message == f"revert of {graph.show('main~1').id}: a change"
+    assert graph.head().id == result.commit.id
+    assert graph.maintenance.verify().is_whole
 
 
 def test_an_older_commit_is_taken_back_and_what_came_later_stays(graph: og.Graph) -> None:
@@ -58,7 +58,7 @@ def test_an_older_commit_is_taken_back_and_what_came_later_stays(graph: og.Graph
     people = {row["name"]: (row["age"], row["city"]) for row in graph.query(PEOPLE).rows}
     assert people == {"a": (1, None), "b": (1, None), "c": (1, "Oslo"), "e": (None, None)}
     assert graph.entity("Knows", "ab") == {"id": "ab", "from": "a", "to": "b", "since": None}
-    assert graph.verify().is_whole
+    assert graph.maintenance.verify().is_whole
 
 
 PEOPLE = "query q() { match { $p: Person } return { $p.name as name, $p.age as age, $p.city as city } }"
@@ -74,16 +74,16 @@ def test_a_revert_of_a_revert_is_the_change_again(graph: og.Graph) -> None:
 
 def test_what_was_changed_since_conflicts_and_is_decided_as_in_a_merge(graph: og.Graph) -> None:
     change(graph)
-    reverted = graph.commit().id
+    reverted = graph.head().id
     with graph.transaction() as tx:
         tx.update("Person", "a", age=3)
-    head = graph.commit().id
+    head = graph.head().id
     with pytest.raises(MergeConflicts) as refused:
         graph.revert(reverted)
     (conflict,) = refused.value.conflicts
     (age,) = conflict.properties
     assert (age.name, age.base, age.ours, age.theirs) == ("age", 2, 3, 1)
-    assert graph.commit().id == head
+    assert graph.head().id == head
     assert graph.revert(reverted, dry_run=True).conflicts == refused.value.conflicts
     result = graph.revert(reverted, resolutions=[conflict.resolve("ours")])
     assert result.commit is not None
@@ -94,7 +94,7 @@ def test_what_was_changed_since_conflicts_and_is_decided_as_in_a_merge(graph: og
 def test_an_edge_that_came_since_keeps_its_node(graph: og.Graph) -> None:
     with graph.transaction() as tx:
         tx.insert("Person", name="d")
-    reverted = graph.commit().id
+    reverted = graph.head().id
     with graph.transaction() as tx:
         tx.insert("Knows", id="ad", from_="a", to="d")
     with pytest.raises(MergeConflicts) as refused:
@@ -115,27 +115,27 @@ def test_a_merge_is_taken_back_as_a_whole(graph: og.Graph) -> None:
 
 def test_a_schema_change_is_taken_back_with_its_schema(graph: og.Graph) -> None:
     wider = SCHEMA.replace("city: String?", "city: String?  email: String?")
-    graph.apply_schema(wider)
+    graph.schema.apply(wider)
     graph.revert("main")
-    assert "email" not in graph.schema.nodes["Person"].properties
-    assert graph.verify().is_whole
+    assert "email" not in graph.schema.catalog.nodes["Person"].properties
+    assert graph.maintenance.verify().is_whole
 
 
 def test_what_is_undone_already_makes_no_commit(graph: og.Graph) -> None:
     change(graph)
-    reverted = graph.commit().id
+    reverted = graph.head().id
     graph.revert(reverted)
     with graph.transaction() as tx:
         tx.update("Person", "c", age=5)
-    head = graph.commit().id
+    head = graph.head().id
     result = graph.revert(reverted)
-    assert (result.outcome, result.commit, graph.commit().id) == ("already_up_to_date", None, head)
+    assert (result.outcome, result.commit, graph.head().id) == ("already_up_to_date", None, head)
 
 
 def test_commits_without_changes_are_refused(graph: og.Graph) -> None:
     with pytest.raises(UsageError, match="nothing before it"):
         graph.revert("main~1")
-    graph.optimize()
+    graph.maintenance.optimize()
     with pytest.raises(UsageError, match="not the data"):
         graph.revert("main")
     with pytest.raises(CommitNotFound):
@@ -149,17 +149,17 @@ def test_a_reset_gives_a_branch_the_state_of_a_revision(graph: og.Graph) -> None
     graph.tags.create("good")
     change(graph)
     wider = SCHEMA.replace("city: String?", "city: String?  email: String?")
-    graph.apply_schema(wider)
+    graph.schema.apply(wider)
     changed = content(graph)
     commit = graph.reset("main", "good", actor="ada")
     assert commit is not None
-    assert (commit.kind, commit.actor, commit.message) == ("reset", "ada", f"reset to {graph.commit('good').id}")
+    assert (commit.kind, commit.actor, commit.message) == ("reset", "ada", f"reset to {graph.show('good').id}")
     assert content(graph) == before
-    assert "email" not in graph.schema.nodes["Person"].properties
+    assert "email" not in graph.schema.catalog.nodes["Person"].properties
     assert content(graph, "main~1") == changed
     assert [version.value and version.value["age"] for version in graph.history("Person", "a")] == [1, 2, 1]
     assert graph.reset("main", "good") is None
-    assert graph.verify().is_whole
+    assert graph.maintenance.verify().is_whole
     with graph.transaction() as tx:
         tx.insert("Person", name="z")
     assert len(content(graph)) == len(before) + 1
@@ -167,7 +167,7 @@ def test_a_reset_gives_a_branch_the_state_of_a_revision(graph: og.Graph) -> None
 
 def test_a_reset_takes_back_nothing_that_nobody_agreed_to(graph: og.Graph) -> None:
     change(graph)
-    head = graph.commit().id
+    head = graph.head().id
 
     def meanwhile() -> None:
         with graph.transaction() as tx:
@@ -176,7 +176,7 @@ def test_a_reset_takes_back_nothing_that_nobody_agreed_to(graph: og.Graph) -> No
     arm(Failpoint.PUBLISH_BEFORE_CREATE, meanwhile, nth=1)
     with pytest.raises(PreconditionFailed):
         graph.reset("main", "main~1")
-    assert graph.commit("main~1").id == head
+    assert graph.show("main~1").id == head
     assert graph.entity("Person", "late") is not None
 
 
@@ -198,7 +198,7 @@ def widened(case: str) -> tuple[og.Graph, str]:
         for name in "ab":
             tx.insert("Thing", name=name, x=first)
     graph.tags.create("before")
-    commit = graph.apply_schema(schema % new).commit
+    commit = graph.schema.apply(schema % new).commit
     assert commit is not None
     with graph.transaction() as tx:
         tx.update("Thing", "a", x=later)
@@ -234,7 +234,7 @@ def test_changes_to_a_narrower_type_have_both_values(case: str) -> None:
     graph.reset("main", "before")
     (block,) = [block for block in graph.changes("main", start="beginning").blocks if block.commit.kind == "reset"]
     assert [(each.before, each.after) for each in block.changes] == [(change.before, change.after)]
-    assert graph.verify("main", deep=True).is_whole
+    assert graph.maintenance.verify("main", deep=True).is_whole
 
 
 def test_a_wider_type_is_taken_back_while_nothing_else_was_written() -> None:

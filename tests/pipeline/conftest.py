@@ -83,5 +83,5 @@ def knows(source: str, target: str, **data: Any) -> dict[str, Any]:
 def content(graph: og.Graph, tmp_path: Path) -> list[dict[str, Any]]:
     """Everything in the graph, in order."""
     path = tmp_path / "content.jsonl"
-    graph.export(path, force=True, engine="local")
+    graph.export(path, overwrite=True, engine="local")
     return [json.loads(line) for line in path.read_text().splitlines()]

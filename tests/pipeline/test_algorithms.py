@@ -43,7 +43,7 @@ class Case:
     def reference(self) -> igraph.Graph:
         return igraph.Graph(n=len(self.names), edges=list(zip(self.src, self.dst, strict=True)), directed=True)
 
-    def values(self, result: og.AlgorithmResult) -> list[Any]:
+    def values(self, result: og.types.AlgorithmResult) -> list[Any]:
         rows = result.to_arrow()
         assert list(zip(rows["type"].to_pylist(), rows["id"].to_pylist(), strict=True)) == self.names
         values: list[Any] = rows[result.column].to_pylist()

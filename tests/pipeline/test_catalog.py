@@ -77,10 +77,10 @@ def test_a_graph_in_sql(sql: Any, people: og.Graph) -> None:
     joined = "SELECT p.age, k.weight FROM og.people.Person p JOIN og.people.Knows k ON k.src = p.id"
     assert sql(joined) == [(36, 0.5)]
 
-    before = people.commit().at
+    before = people.head().at
     sql("INSERT INTO og.people.Person (email, age) VALUES ('cy', 50)")
     sql("INSERT INTO og.people.review.Person (email, age) VALUES ('dee', 51), ('eve', 52)")
-    assert [people.commit(branch).kind for branch in ("main", "review")] == ["load", "load"]
+    assert [people.show(branch).kind for branch in ("main", "review")] == ["load", "load"]
     count = "SELECT count(*), max(age) FROM og.people"
     assert sql(f"{count}.Person") == [(3, 50)]
     assert sql(f"{count}.review.Person") == [(4, 52)]
@@ -198,10 +198,10 @@ def test_tables_about_a_graph_and_procedures(sql: Any, people: og.Graph, spark: 
     assert dict(sql("SELECT branch, commit FROM og.people.branches")) == heads
     log = people.commits("review")
     assert sql("SELECT commit, kind FROM og.people.review.history") == [(commit.id, commit.kind) for commit in log]
-    assert sql("SELECT max(commit) FROM og.people.history VERSION AS OF 'v1'") == [(people.commit("v1").id,)]
+    assert sql("SELECT max(commit) FROM og.people.history VERSION AS OF 'v1'") == [(people.show("v1").id,)]
 
     outcome, commit = sql("CALL og.system.merge(graph => 'people', branch => 'review')")[0]
-    assert (outcome.replace(" ", "_"), commit) == ("fast_forward", people.commit().id)
+    assert (outcome.replace(" ", "_"), commit) == ("fast_forward", people.head().id)
     assert sql("CALL og.system.create_tag('people', 'v2')") == [("created", commit)]
     assert sql("CALL og.system.delete_branch('people', 'review')") == [("deleted", heads["review"])]
 

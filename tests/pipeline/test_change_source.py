@@ -80,14 +80,14 @@ def test_a_span_of_commits_is_the_feed_as_rows(session: Any, graph: og.Graph) ->
 
 
 def test_from_and_to_name_revisions_of_the_branch(session: Any, graph: og.Graph) -> None:
-    second = graph.commit("main~1")
+    second = graph.show("main~1")
     graph.tags.create("first", "main~2")
     everything = expected(graph, start="beginning")
     of_second = [row for row in everything if row[5] == second.id]
     for options in (
         {"from": "main~2", "to": "main~1"},
         {"from": "first", "to": second.id},
-        {"from_time": graph.commit("main~2").at.isoformat(), "to": "main~1"},
+        {"from_time": graph.show("main~2").at.isoformat(), "to": "main~1"},
         {"cursor": graph.changes(start="beginning", max_commits=1).cursor, "to": "main~1"},
     ):
         assert rows_of(reader(session, graph, **options).load()) == of_second, options
@@ -251,7 +251,7 @@ def test_a_batch_has_so_many_commits_or_rows(limits: dict[str, str], sizes: list
 def test_a_stream_begins_after_a_commit_a_time_or_a_cursor(graph: og.Graph) -> None:
     third = [("delete", "Person", "b"), ("delete", "Knows", "e1")]
     baseline = graph.baseline(io.BytesIO())
-    time = graph.commit("main~1").at
+    time = graph.show("main~1").at
     assert changed(batches_of(graph, **{"from": "main~1"})) == third
     assert changed(batches_of(graph, from_time=time.isoformat())) == third
     assert changed(batches_of(graph, from_time=(time - dt.timedelta(microseconds=1)).isoformat()))[2:] == third
@@ -285,7 +285,7 @@ def test_a_first_batch_that_is_tried_again_is_the_same(
 
 
 def test_a_baseline_is_every_row_and_then_the_changes(session: Any, graph: og.Graph, tmp_path: Path) -> None:
-    head = graph.commit()
+    head = graph.head()
     stream = Collected(session, graph, tmp_path / "checkpoint", start="baseline", type="Person")
     stream.start()
     assert [(row[0], row[2], row[5], row[6]) for row in stream.rows] == [
@@ -321,17 +321,17 @@ def test_a_graph_that_took_the_place_of_another_is_read(graph: og.Graph) -> None
 def test_a_schema_change_is_a_row_of_the_stream(graph: og.Graph) -> None:
     cursor = graph.changes().cursor
     assert cursor is not None
-    graph.apply_schema(model.SCHEMA.replace("nick: String?", 'alias: String? @rename_from("nick")'), actor="eve")
+    graph.schema.apply(model.SCHEMA.replace("nick: String?", 'alias: String? @rename_from("nick")'), actor="eve")
     with graph.transaction() as tx:
         tx.update("Person", "a", alias="al")
     schema, update = rows_at(graph, cursor=cursor)
     assert (schema["op"], schema["type"], schema["id"], schema["before"]) == ("schema", None, None, None)
-    assert (schema["commit"], schema["actor"]) == (graph.commit("main~1").id, "eve")
+    assert (schema["commit"], schema["actor"]) == (graph.show("main~1").id, "eve")
     (block, _) = graph.changes(since=cursor).blocks
     assert [step["kind"] for step in json.loads(schema["after"])] == [step.kind for step in block.schema_steps]
     assert len(block.schema_steps) == 1
     assert (update["op"], json.loads(update["after"])["alias"]) == ("update", "al")
-    updates = rows_at(graph, op="update", **{"from": graph.commit("main~2").id})
+    updates = rows_at(graph, op="update", **{"from": graph.show("main~2").id})
     assert [row["op"] for row in updates] == ["update"]
 
 
@@ -339,7 +339,7 @@ def test_a_schema_change_is_a_row_of_the_stream(graph: og.Graph) -> None:
 
 
 def test_a_diff_as_a_dataframe_is_the_diff(session: Any, graph: og.Graph) -> None:
-    graph.optimize()  # rows that are only stored anew are no changes
+    graph.maintenance.optimize()  # rows that are only stored anew are no changes
     tables = graph.spark(session)
     for a, b in ("main~4", "main"), ("main~3", "main~1"), ("main", "main~3"), ("work", "main"), ("main~1", "main"):
         found = sorted(tuple(row) for row in tables.diff(a, b).collect())

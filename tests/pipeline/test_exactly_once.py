@@ -51,7 +51,7 @@ class Stream:
     @property
     def commits(self) -> int:
         """Since the graph was made."""
-        return self.graph.commit().ref.seq - self.graph.commits(limit=10_000)[-1].ref.seq
+        return self.graph.head().ref.seq - self.graph.commits(limit=10_000)[-1].ref.seq
 
     @contextlib.contextmanager
     def driver(self, master: str) -> Iterator[subprocess.Popen[bytes]]:

@@ -29,7 +29,7 @@ RECORDS = [
 
 @pytest.fixture
 def full(graph: og.Graph, write: Write) -> og.Graph:
-    city = graph.schema.nodes["City"].key
+    city = graph.schema.catalog.nodes["City"].key
     at = json.dumps([{"name": "Paris", "country": "FR"}[name] for name in city], separators=(",", ":"))
     records = [{**record, "to": at} if record.get("edge") == "LivesIn" else record for record in RECORDS]
     graph.load(write("all.jsonl", *records), mode="append", engine="local")
@@ -75,7 +75,7 @@ def test_spark_writes_a_folder_of_files_for_each_type(
     assert all(name.startswith("part-000") for name in files.values())
     with pytest.raises(AlreadyExists, match="Knows/part-00000"):
         full.export(tmp_path / "out", format=format, engine=spark)
-    assert full.export(tmp_path / "out", format=format, engine=spark, force=True) == len(RECORDS) + 1
+    assert full.export(tmp_path / "out", format=format, engine=spark, overwrite=True) == len(RECORDS) + 1
     copy = og.init(tmp_path / "copy", schema=SCHEMA, durability="process")
     copy.load(tmp_path / "out", mode="append", engine="local")
     assert content(copy, tmp_path) == content(full, tmp_path)

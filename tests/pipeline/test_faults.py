@@ -245,9 +245,9 @@ def check_unknown_outcome(graph: og.Graph, load: Callable[[], object], heal: Cal
     heal()
     fresh = og.open(graph.uri, storage_options=graph._repository.tables.options or None)
     assert [branch.name for branch in fresh.branches.list()] == ["main", "review"]
-    assert fresh.commit("review").id == commit_id
+    assert fresh.show("review").id == commit_id
     assert [prepared.commit_id for prepared in fresh.recovery.list()] == [commit_id]
-    assert fresh.recovery.resume(commit_id) == fresh.commit("review")
+    assert fresh.recovery.resume(commit_id) == fresh.show("review")
     assert fresh.recovery.list() == []
     assert len(fresh.commits("review")) == 2
 

@@ -407,7 +407,7 @@ CALLS: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str, str]] = {
     ),
     "a rejects file that exists": (
         lambda folder: folder / "p.jsonl", {"rejects": "p.jsonl"}, "'{folder}/p.jsonl' exists",
-        "replace it with --force (force=True), or write to another name",
+        "replace it with --overwrite (overwrite=True), or write to another name",
     ),
 }  # fmt: skip
 

@@ -24,12 +24,12 @@ from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.records.documents import cell_of
 
 
-def catalog_of(inferred: og.InferredSchema) -> Catalog:
+def catalog_of(inferred: og.types.InferredSchema) -> Catalog:
     assert og.lint_schema(inferred.schema, is_first=True) == ()
     return compile_schema(inferred.schema)
 
 
-def loaded(inferred: og.InferredSchema, folder: Path) -> tuple[og.Graph, og.LoadReceipt]:
+def loaded(inferred: og.types.InferredSchema, folder: Path) -> tuple[og.Graph, og.types.LoadReceipt]:
     """A graph with the schema that was guessed and all of the data."""
     shutil.rmtree(folder, ignore_errors=True)
     graph = og.init(folder, inferred.schema, durability="process")
@@ -45,7 +45,7 @@ def write(path: Path, text: str) -> str:
     return str(path)
 
 
-def infer_text(tmp_path: Path, text: str, name: str = "things.csv", **options: Any) -> og.InferredSchema:
+def infer_text(tmp_path: Path, text: str, name: str = "things.csv", **options: Any) -> og.types.InferredSchema:
     return og.infer_schema(write(tmp_path / name, text), **options)
 
 

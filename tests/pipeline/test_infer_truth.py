@@ -209,7 +209,7 @@ TRUTHS: dict[str, Truth] = {
 }  # fmt: skip
 
 
-def facts(inferred: og.InferredSchema) -> set[str]:
+def facts(inferred: og.types.InferredSchema) -> set[str]:
     catalog = compile_schema(inferred.schema)
     keys = {f"{name}.{','.join(node.key)}" for name, node in catalog.nodes.items() if node.key}
     columns = {source["type"]: source["columns"] for source in inferred.map["sources"]}

@@ -298,4 +298,4 @@ def test_what_is_refused_is_refused_with_the_same_words(kind: str, session: Any,
             else:
                 with pytest.raises(errors.InputError, match=said):
                     graph.load(source, mode="append", engine=session or "local", rejects=whole)
-    assert graph.commit().kind == "init"
+    assert graph.head().kind == "init"

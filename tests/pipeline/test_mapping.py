@@ -29,7 +29,7 @@ def graph(tmp_path: Path) -> og.Graph:
     return og.init(tmp_path / "graph", SCHEMA, durability="process")
 
 
-def load(graph: og.Graph, path: Path, map: Any, **options: Any) -> og.LoadReceipt:
+def load(graph: og.Graph, path: Path, map: Any, **options: Any) -> og.types.LoadReceipt:
     return graph.load(path, mode="append", map=map, **({"engine": "local"} | options))
 
 

@@ -75,7 +75,7 @@ def count(graph: og.Graph, type: str) -> int:
     return int(graph.query(f"query q() {{ match {{ {kind} }} return {{ count($e) as n }} }}").rows[0]["n"])
 
 
-def check_skip(graph: og.Graph, receipt: og.LoadReceipt, *, is_dry_run: bool) -> None:
+def check_skip(graph: og.Graph, receipt: og.types.LoadReceipt, *, is_dry_run: bool) -> None:
     """17 of 20 dependencies and 1 of 4 tags have both ends."""
     assert receipt.loaded == {"node:Package": 20, "node:Tag": 1, "edge:Depends": 17, "edge:Tagged": 1}
     assert (dict(receipt.skipped), dict(receipt.stubs), receipt.rejected) == (
@@ -93,7 +93,7 @@ def check_skip(graph: og.Graph, receipt: og.LoadReceipt, *, is_dry_run: bool) ->
     assert count(graph, "Depends") == (0 if is_dry_run else 17)
 
 
-def check_stub(graph: og.Graph, receipt: og.LoadReceipt, *, is_dry_run: bool) -> None:
+def check_stub(graph: og.Graph, receipt: og.types.LoadReceipt, *, is_dry_run: bool) -> None:
     assert receipt.loaded == {"node:Package": 20, "node:Tag": 1, "edge:Depends": 20, "edge:Tagged": 4}
     assert (dict(receipt.stubs), dict(receipt.skipped), receipt.rejected) == ({"node:Package": 4, "node:Tag": 2}, {}, 0)
     assert count(graph, "Package") == (0 if is_dry_run else 24)
@@ -113,7 +113,7 @@ def test_missing_nodes_in_process(way: str, missing: Any, tmp_path: Path) -> Non
     for is_dry_run in (True, False):
         receipt = graph.load(data, mode="append", engine="local", missing=missing, dry_run=is_dry_run)
         CHECKS[missing](graph, receipt, is_dry_run=is_dry_run)
-    assert graph.verify(deep=True).is_whole
+    assert graph.maintenance.verify(deep=True).is_whole
 
 
 def test_checks_in_buckets_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +177,7 @@ def test_a_type_that_needs_more_than_its_key_has_no_stubs(tmp_path: Path) -> Non
     graph = graph_at(tmp_path, schema)
     packages = [{"type": "Package", "data": {"name": "a", "section": "x"}}]
 
-    def load(edge: dict[str, Any]) -> og.LoadReceipt:
+    def load(edge: dict[str, Any]) -> og.types.LoadReceipt:
         (tmp_path / "e.jsonl").write_text("\n".join(map(json.dumps, [*packages, edge])))
         return graph.load(tmp_path / "e.jsonl", mode="merge", engine="local", missing="stub")
 

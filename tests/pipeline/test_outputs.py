@@ -56,10 +56,10 @@ def test_a_file_that_exists_is_kept_unless_forced(people: og.Graph, tmp_path: Pa
         people.export(out, engine="local")
     assert (caught.value.message, caught.value.hint) == (
         f"'{out}' exists",
-        "replace it with --force (force=True), or write to another name",
+        "replace it with --overwrite (overwrite=True), or write to another name",
     )
     assert out.read_text() == "precious"
-    assert people.export(out, force=True, engine="local") == 2
+    assert people.export(out, overwrite=True, engine="local") == 2
     assert out.read_bytes() == LINES
     assert stat.S_IMODE(out.stat().st_mode) == 0o640
     assert names(tmp_path) == ["out.jsonl"]
@@ -71,7 +71,7 @@ def test_one_existing_file_of_a_folder_refuses_all_of_them(people: og.Graph, tmp
     with pytest.raises(errors.AlreadyExists, match=r"Person\.csv' exists"):
         people.export(tmp_path / "out", format="csv", engine="local")
     assert names(tmp_path / "out") == ["Person.csv"]
-    people.export(tmp_path / "out", format="csv", force=True, engine="local")
+    people.export(tmp_path / "out", format="csv", overwrite=True, engine="local")
     assert names(tmp_path / "out") == ["City.csv", "Knows.csv", "Person.csv"]
 
 
@@ -83,7 +83,7 @@ def test_a_link_is_followed_and_stays(people: og.Graph, tmp_path: Path) -> None:
     dangling.symlink_to("data/new.jsonl")
     with pytest.raises(errors.AlreadyExists):
         people.export(link, engine="local")
-    people.export(link, force=True, engine="local")
+    people.export(link, overwrite=True, engine="local")
     people.export(dangling, engine="local")
     assert link.is_symlink()
     assert dangling.is_symlink()
@@ -128,14 +128,14 @@ def test_a_pipe_is_written_into(people: og.Graph, tmp_path: Path) -> None:
     received: list[bytes] = []
     reader = threading.Thread(target=lambda: received.append(fifo.read_bytes()))
     reader.start()
-    people.export(fifo, force=True, engine="local")
+    people.export(fifo, overwrite=True, engine="local")
     reader.join()
     assert received == [LINES]
     assert stat.S_ISFIFO(fifo.stat().st_mode)
 
 
 def test_a_device_is_written_into(people: og.Graph) -> None:
-    people.export("/dev/null", force=True, engine="local")
+    people.export("/dev/null", overwrite=True, engine="local")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
     with pytest.raises(errors.StoragePermanent, match="cannot write 'full' in /dev: No space left on device"):
         people.export("/dev/full", engine="local")
@@ -147,7 +147,7 @@ def test_a_socket_is_refused(people: og.Graph, tmp_path: Path, monkeypatch: pyte
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("socket")
         with pytest.raises(errors.UsageError, match="'socket' is a socket"):
-            people.export("socket", force=True, engine="local")
+            people.export("socket", overwrite=True, engine="local")
     assert stat.S_ISSOCK(os.stat("socket").st_mode)
 
 
@@ -291,7 +291,7 @@ def test_objects_in_a_store_are_kept_too(people: og.Graph, s3: S3Server, monkeyp
     people.export(f"{address}/people.jsonl", engine="local")
     with pytest.raises(errors.AlreadyExists, match=r"people\.jsonl' exists"):
         people.export(f"{address}/people.jsonl", engine="local")
-    people.export(f"{address}/people.jsonl", force=True, engine="local")
+    people.export(f"{address}/people.jsonl", overwrite=True, engine="local")
     people.export(f"{address}/one.csv", format="csv", types=["Person"], engine="local")
     people.export(f"{address}/all", format="csv", engine="local")
     assert [info.key for info in open_store(address).list("")] == [

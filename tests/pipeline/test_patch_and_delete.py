@@ -52,7 +52,7 @@ def state(graph: og.Graph, tmp_path: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def counts(receipt: og.LoadReceipt) -> dict[str, list[int]]:
+def counts(receipt: og.types.LoadReceipt) -> dict[str, list[int]]:
     return {key.partition(":")[2]: list(asdict(each).values()) for key, each in receipt.types.items()}
 
 
@@ -268,7 +268,7 @@ def test_beside_another_writer(
             assert record["data"].items() <= now[name].items()
     if mutation == PUT.format("a", 1):
         assert now["Person a"]["age"] == 1, "what the other wrote is still there"
-    assert not filled.verify().findings
+    assert not filled.maintenance.verify().findings
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ INTO_A_BRANCH = {
     "it was published": Case(published, 2),
     "it was published, and the branch deleted": Case(published_and_deleted, None),
     "it was published, and the branch replaced": Case(published_and_replaced, 0),
-    "its tables were compacted": Case(lambda graph: graph.optimize("work"), 2),
+    "its tables were compacted": Case(lambda graph: graph.maintenance.optimize("work"), 2),
 }
 
 MAKING_A_BRANCH = {
@@ -203,7 +203,9 @@ def test_resuming_twice_gives_the_same_commit(graph: og.Graph, write: Write) -> 
         graph.recovery.resume("01ARZ3NDEKTSV4RRFFQ69G5FAV")
 
 
-def prepare(graph: og.Graph, source: object, point: Failpoint = Failpoint.LOAD_BEFORE_PUBLISH) -> og.PreparedWrite:
+def prepare(
+    graph: og.Graph, source: object, point: Failpoint = Failpoint.LOAD_BEFORE_PUBLISH
+) -> og.types.PreparedWrite:
     arm(point, raising(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         graph.load(source, mode="append", branch="work", actor="ada", message="week 1", engine="local")  # type: ignore[arg-type]
@@ -266,7 +268,7 @@ def test_a_load_is_checked_again_on_spark(
         graph.load(write("a.jsonl", person("x"), person("y")), mode="append", engine=spark)
     disarm_all()
     other = og.open(graph.uri, durability="process")
-    other.optimize()
+    other.maintenance.optimize()
     put(other, "z", "main")
     (prepared,) = graph.recovery.list()
     jobs = spark.sparkContext._jsc.sc().statusStore()

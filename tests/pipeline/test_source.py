@@ -209,7 +209,7 @@ def failing_reads() -> dict[str, tuple[dict[str, str], str]]:
         "an unknown revision": (
             {"type": "Person", "revision": "nope"},
             "CommitNotFound: 'nope' is not a branch, branch~N, tag or commit id (see 'omnigraph branch list', 'omnigraph "
-            "tag list' and 'omnigraph commit list')",
+            "tag list' and 'omnigraph log')",
         ),
         "a filter that is none": (
             {"type": "Person", "filter": "age >"},

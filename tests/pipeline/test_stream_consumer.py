@@ -86,7 +86,7 @@ def test_a_killed_consumer_has_the_branch_after_a_thousand_commits(graph: og.Gra
     dice = random.Random(11)
     codes = []
     for number in range(10):
-        while graph.commit().ref.seq < 100 * (number + 1):
+        while graph.head().ref.seq < 100 * (number + 1):
             commit_something(graph, dice)
         # The first run has one batch, the baseline.
         steps = 0 if number == 9 else dice.randrange(1, 6 if number else 3)

@@ -87,7 +87,7 @@ def names(graph: og.Graph, type: str = "Person") -> list[str]:
 
 
 def commits(graph: og.Graph) -> int:
-    return graph.commit().ref.seq
+    return graph.head().ref.seq
 
 
 def forget_last_batch(checkpoint: Path) -> None:

@@ -48,10 +48,10 @@ def test_a_wrong_setting_is_refused_before_anything_is_done(
 ) -> None:
     with pytest.raises(errors.UsageError, match=said):
         graph.load(write("p.jsonl", *ROWS), mode="append", conf={name: value})
-    assert graph.commit().kind == "init"
+    assert graph.head().kind == "init"
 
 
-def tasks_of(receipt: og.LoadReceipt, stage: str = "read") -> int:
+def tasks_of(receipt: og.types.LoadReceipt, stage: str = "read") -> int:
     return next(each.tasks for each in receipt.stages if each.stage == stage)
 
 
@@ -133,7 +133,7 @@ def test_a_load_is_explained_without_being_run(graph: og.Graph, write: Write) ->
     assert (explained.engine, explained.files, explained.tasks) == ("in process", 1, 1)
     assert explained.input_bytes == Path(path).stat().st_size
     assert explained.max_in_process_bytes == 500_000_000
-    assert graph.commit().kind == "init"
+    assert graph.head().kind == "init"
     conf = {"spark.omnigraph.splitBytes": str(explained.input_bytes // 3), "spark.omnigraph.parallelism": "9"}
     cut = graph.explain_load(path, engine="spark", conf=conf)
     assert (cut.engine, cut.reason, cut.tasks, cut.parallelism) == ("on Spark", "as chosen", 4, 9)

@@ -24,12 +24,12 @@ query remove($name: String) { delete Person where name = $name }
 """
 TABLES = {
     og.Graph: access.GRAPH,
-    og.GraphBranches: access.BRANCHES,
-    og.GraphTags: access.TAGS,
-    og.GraphRecovery: access.RECOVERY,
+    og.types.GraphBranches: access.BRANCHES,
+    og.types.GraphTags: access.TAGS,
+    og.types.GraphRecovery: access.RECOVERY,
     og.Transaction: access.TRANSACTION,
-    og.GraphTables: access.FRAMES,
-    og.GraphAlgorithms: access.ALGORITHMS,
+    og.types.GraphTables: access.FRAMES,
+    og.types.GraphAlgorithms: access.ALGORITHMS,
 }
 
 
@@ -89,7 +89,7 @@ CHANGE_MAIN = og.AccessRequest("change", branch="main", types=NONE)
 PERSON = frozenset(["Person"])
 
 MATRIX: dict[str, tuple[Callable[[og.Graph, Path], Any], list[og.AccessRequest]]] = {
-    "schema": (lambda g, t: g.schema, READ_MAIN),
+    "schema.catalog": (lambda g, t: g.schema.catalog, READ_MAIN),
     "query": (lambda g, t: g.query(QUERIES, name="everyone"), READ_MAIN),
     "query of a tag": (
         lambda g, t: g.query(QUERIES, name="everyone", revision="v1"),
@@ -105,7 +105,7 @@ MATRIX: dict[str, tuple[Callable[[og.Graph, Path], Any], list[og.AccessRequest]]
         [*READ_MAIN, og.AccessRequest("read", branch="review")],
     ),
     "query of a time": (
-        lambda g, t: g.query(QUERIES, name="everyone", revision="review", as_of=g.commit("main").at),
+        lambda g, t: g.query(QUERIES, name="everyone", revision="review", as_of=g.show("main").at),
         [*READ_MAIN, *READ_MAIN],
     ),
     "query of nothing": (
@@ -127,22 +127,23 @@ MATRIX: dict[str, tuple[Callable[[og.Graph, Path], Any], list[og.AccessRequest]]
         lambda g, t: g.algorithms(revision="v1").pagerank("Knows"),
         [og.AccessRequest("read", branch="review")],
     ),
-    "commit": (lambda g, t: g.commit(), READ_MAIN),
+    "head": (lambda g, t: g.head(), READ_MAIN),
+    "show": (lambda g, t: g.show(), READ_MAIN),
     "commits": (lambda g, t: g.commits(actor="bo"), READ_MAIN),
     "commit_changes": (lambda g, t: g.commit_changes("main"), [*READ_MAIN, *READ_MAIN]),
     "diff": (lambda g, t: list(g.diff("main", "review")), [*READ_MAIN, og.AccessRequest("read", branch="review")]),
     "diff_stat": (lambda g, t: g.diff_stat("main", "review"), [*READ_MAIN, og.AccessRequest("read", branch="review")]),
     "distance": (lambda g, t: g.distance("review"), [og.AccessRequest("read", branch="review"), *READ_MAIN]),
-    "diff_schema": (
-        lambda g, t: g.diff_schema("main", "review"),
+    "schema.diff": (
+        lambda g, t: g.schema.diff("main", "review"),
         [*READ_MAIN, og.AccessRequest("read", branch="review")],
     ),
     "changes": (lambda g, t: g.changes(), READ_MAIN),
     "wait_for_change": (lambda g, t: g.wait_for_change(timeout=0), READ_MAIN),
-    "plan_schema": (lambda g, t: g.plan_schema(SCHEMA), READ_MAIN),
+    "schema.plan": (lambda g, t: g.schema.plan(SCHEMA), READ_MAIN),
     "explain_load": (lambda g, t: g.explain_load(people(t)), READ_MAIN),
-    "broken_queries": (lambda g, t: g.broken_queries(SCHEMA, t), [*READ_MAIN, *READ_MAIN]),
-    "storage": (lambda g, t: g.storage(), READ_MAIN),
+    "schema.broken_queries": (lambda g, t: g.schema.broken_queries(SCHEMA, t), [*READ_MAIN, *READ_MAIN]),
+    "maintenance.storage": (lambda g, t: g.maintenance.storage(), READ_MAIN),
     "export": (
         lambda g, t: g.export(t / "out.jsonl", types=["Person"]),
         [og.AccessRequest("export", branch="main", types=PERSON)],
@@ -167,7 +168,6 @@ MATRIX: dict[str, tuple[Callable[[og.Graph, Path], Any], list[og.AccessRequest]]
         ],
     ),
     "transaction": (lambda g, t: g.transaction(), [CHANGE_MAIN]),
-    "begin": (lambda g, t: g.begin(), [CHANGE_MAIN, CHANGE_MAIN]),
     "stream_into": (lambda g, t: g.stream_into("Person", mode="append"), [CHANGE_MAIN]),
     "load": (
         lambda g, t: g.load(people(t), mode="merge", engine="local"),
@@ -190,16 +190,16 @@ MATRIX: dict[str, tuple[Callable[[og.Graph, Path], Any], list[og.AccessRequest]]
         [og.AccessRequest("branch_merge", branch="review", target_branch="main")],
     ),
     "reset": (lambda g, t: g.reset("main", "v1"), [*ADMIN, og.AccessRequest("read", branch="review")]),
-    "apply_schema": (
-        lambda g, t: g.apply_schema(SCHEMA),
+    "schema.apply": (
+        lambda g, t: g.schema.apply(SCHEMA),
         [og.AccessRequest("schema_apply", target_branch="main", allow_data_loss=False)],
     ),
     "embed": (lambda g, t: g.embed(), [og.AccessRequest("change", branch="main", types=NONE)]),
-    "ensure_indexes": (lambda g, t: g.ensure_indexes(), ADMIN),
-    "optimize": (lambda g, t: g.optimize(dry_run=True), ADMIN),
-    "verify": (lambda g, t: g.verify(), ADMIN),
-    "repair": (lambda g, t: g.repair(), ADMIN),
-    "cleanup": (lambda g, t: g.cleanup(dry_run=True), ADMIN),
+    "maintenance.ensure_indexes": (lambda g, t: g.maintenance.ensure_indexes(), ADMIN),
+    "maintenance.optimize": (lambda g, t: g.maintenance.optimize(dry_run=True), ADMIN),
+    "maintenance.verify": (lambda g, t: g.maintenance.verify(), ADMIN),
+    "maintenance.repair": (lambda g, t: g.maintenance.repair(), ADMIN),
+    "maintenance.cleanup": (lambda g, t: g.maintenance.cleanup(dry_run=True), ADMIN),
     "push": (lambda g, t: g.push(t / "other"), ADMIN),
     "pull": (lambda g, t: g.pull(t / "other"), ADMIN),
     "branches.create": (
@@ -227,7 +227,7 @@ MATRIX: dict[str, tuple[Callable[[og.Graph, Path], Any], list[og.AccessRequest]]
     "recovery.resume": (lambda g, t: g.recovery.resume("X"), ADMIN),
     "recovery.discard": (lambda g, t: g.recovery.discard("X"), ADMIN),
     "spark().diff": (
-        lambda g, t: og.GraphTables(g._repository.head()[1], None, g._caller).diff("v1", "nowhere"),  # type: ignore[arg-type]
+        lambda g, t: og.types.GraphTables(g._repository.head()[1], None, g._caller).diff("v1", "nowhere"),  # type: ignore[arg-type]
         [og.AccessRequest("read", branch="review"), og.AccessRequest("read", branch="nowhere")],
     ),
 }
@@ -244,6 +244,8 @@ def test_the_matrix_has_every_method_that_asks() -> None:
         f"{prefix}{name}"
         for prefix, table in (
             ("", access.GRAPH),
+            ("schema.", access.SCHEMA),
+            ("maintenance.", access.MAINTENANCE),
             ("branches.", access.BRANCHES),
             ("tags.", access.TAGS),
             ("recovery.", access.RECOVERY),
@@ -284,7 +286,7 @@ def test_nobody_is_denied(case: str, g: og.Graph, gate: Recorder, tmp_path: Path
 
 
 def test_statements_of_a_transaction_ask_for_their_types(g: og.Graph, gate: Recorder) -> None:
-    tx = g.as_(A).begin("review")
+    tx = g.as_(A).transaction("review")
     gate.asked.clear()
     tx.insert("Person", name="Cy")
     tx.upsert("Person", name="Cy", age=3)
@@ -332,31 +334,30 @@ def test_a_bound_graph_writes_in_its_own_name_only(g: og.Graph) -> None:
 
 def test_a_graph_that_is_open_for_reading_only_changes_nothing(original: Path, tmp_path: Path) -> None:
     g = og.open(shutil.copytree(original, tmp_path / "g"), read_only=True)
-    head, branches = g.commit(), [branch.name for branch in g.branches.list()]
+    head, branches = g.head(), [branch.name for branch in g.branches.list()]
     changes: list[Callable[[], object]] = [
         lambda: g.mutate(QUERIES, {"name": "Dee"}, name="add"),
         lambda: g.as_(A).mutate(QUERIES, {"name": "Dee"}, name="add"),
-        lambda: g.begin(),
         lambda: g.transaction(),
         lambda: g.load(tmp_path / "none.jsonl", mode="merge"),
-        lambda: g.apply_schema("node Person { name: String @key }"),
+        lambda: g.schema.apply("node Person { name: String @key }"),
         lambda: g.branches.create("more"),
         lambda: g.branches.merge("review"),
         lambda: g.branches.delete("review"),
         lambda: g.tags.create("v1"),
         lambda: g.revert(head.id),
         lambda: g.reset("main", to=head.id),
-        lambda: g.optimize(),
-        lambda: g.cleanup(),
-        lambda: g.repair(),
+        lambda: g.maintenance.optimize(),
+        lambda: g.maintenance.cleanup(),
+        lambda: g.maintenance.repair(dry_run=False),
         lambda: g.recovery.resume(head.id),
     ]
     for change in changes:
         with pytest.raises(UsageError, match="reading only"):
             change()
-    assert (g.commit(), [branch.name for branch in g.branches.list()]) == (head, branches)
-    assert g.optimize(dry_run=True).commit is None
-    assert g.verify(all=True).is_whole
+    assert (g.head(), [branch.name for branch in g.branches.list()]) == (head, branches)
+    assert g.maintenance.optimize(dry_run=True).commit is None
+    assert g.maintenance.verify(all=True).is_whole
     assert g.recovery.list() == []
     assert g.as_(A).entity("Person", "Ada") is not None
 
@@ -411,13 +412,13 @@ rules:
 """
     )
     g = og.open(shutil.copytree(original, tmp_path / "g"), policy=og.load_policy(policy)).as_(A)
-    head = g.commit()
+    head = g.head()
     both = people(tmp_path)
     both.write_text(both.read_text() + '{"edge": "Knows", "from": "Dee", "to": "Ada"}\n')
     with pytest.raises(PolicyDenied, match="'change' on branch 'main'"):
         g.load(both, mode="merge", engine="local")
     with pytest.raises(PolicyDenied):
         g.mutate(QUERIES, {"name": "Ada"}, name="remove")  # her edges would go with her
-    assert g.commit() == head
+    assert g.head() == head
     assert og.open(g.uri).recovery.list() == []
     assert g.load(people(tmp_path), mode="merge", engine="local").total.inserted == 1

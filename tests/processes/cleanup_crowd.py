@@ -139,7 +139,7 @@ def read(graph: og.Graph, book: Book, stop: Path) -> None:
 def clean(graph: og.Graph, book: Book, stop: Path) -> None:
     while not stop.exists():
         try:
-            report = graph.cleanup(older_than=0)
+            report = graph.maintenance.cleanup(older_than=0)
             book.note(files=report.files, bytes=report.bytes)
         except HistoryGap as gap:
             # It stood still for longer than the grace period, which is seconds here, while another one cleaned up.

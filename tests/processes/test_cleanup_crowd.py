@@ -168,7 +168,7 @@ def run_beside_cleaners(crowd: Crowd, writers: int, commits: int, loads: int, en
     check_nothing_is_lost(crowd, [*names, *loaders, "merger0", "merger1"])
     for line in [line for name in ("copier0", "copier1") for line in lines(crowd.folder / f"{name}.book")]:
         if "cloned" in line:
-            assert og.open(line["cloned"]).verify(all=True, deep=True).findings == (), line
+            assert og.open(line["cloned"]).maintenance.verify(all=True, deep=True).findings == (), line
     check_space_converges(crowd)
     print(f"  cleanups {sum(crowd.noted(f'cleaner{number}', 'files') for number in (1, 2, 3))}", end="")
     print(f", reads {crowd.noted('reader', 'read')}, gaps {crowd.noted('reader', 'gap')}", end="")
@@ -186,7 +186,7 @@ def check_nothing_is_lost(crowd: Crowd, names: list[str]) -> None:
         missing = inserted - {line["deleting"] for line in noted if "deleting" in line} - found
         assert not missing, (name, missing)
         assert not (deleted & found), name
-    report = graph.verify(all=True, deep=True)
+    report = graph.maintenance.verify(all=True, deep=True)
     assert report.findings == (), report.findings
 
 
@@ -196,7 +196,7 @@ def check_space_converges(crowd: Crowd) -> None:
     graph = crowd.graph()
     crowd.show("before the last cleanups")
     deadline = time.monotonic() + 120
-    while (report := graph.cleanup(older_than=0)).waiting.files or report.files:
+    while (report := graph.maintenance.cleanup(older_than=0)).waiting.files or report.files:
         assert time.monotonic() < deadline, "the space does not converge"
         time.sleep(0.5)
     crowd.show("at the end")
@@ -215,7 +215,7 @@ def check_space_converges(crowd: Crowd) -> None:
     keys = [info.key for folder in ("nodes", "edges") for info in repository.store.list(folder)]
     needed = reach.objects | needed_adjacency(repository.store, keys, reach.needs)
     assert [key for key in keys if not (key in needed or reach.needs(key) or is_first_version(key))] == []
-    assert graph.verify(all=True, deep=True).findings == ()
+    assert graph.maintenance.verify(all=True, deep=True).findings == ()
 
 
 @pytest.mark.parametrize("crowd", ["disk", pytest.param("s3", marks=pytest.mark.s3)], indirect=True)

@@ -97,7 +97,7 @@ def run(
     assert all(len(commits) == 1 for commits in by_number.values()), by_number
     fresh = Counter(number for number, _, repeated in crowd.answers if not repeated)
     assert max(fresh.values()) == 1
-    assert graph.commit().ref.seq == writes
+    assert graph.head().ref.seq == writes
     rows = graph.query("query q() { match { $e: Event } return { $e.n as n } }").rows
     assert sorted(row["n"] for row in rows) == list(range(writes))
 

@@ -107,7 +107,7 @@ def test_properties_keep_their_commits_whatever_they_are_called_later(graph: og.
         .replace("age: I32?", "age: [I64]?  rank: I32 @default(3)")
         .replace("city: String?", 'town: String? @rename_from("city")  note: String?')
     )
-    schema = graph.apply_schema(renamed).commit
+    schema = graph.schema.apply(renamed).commit
     assert schema is not None
     found = {name: commit.message or commit.kind for name, commit in graph.blame("Human", "a").items()}
     wanted = {"name": "first", "age": "first", "town": "first", "rank": "schema", "note": "schema"}
@@ -119,7 +119,7 @@ def test_properties_keep_their_commits_whatever_they_are_called_later(graph: og.
         tx.update("Human", "b", rank=4)
     found = {name: commit.message or commit.kind for name, commit in graph.blame("Human", "a").items()}
     assert found == {**wanted, "rank": "ranked"}
-    graph.apply_schema(renamed.replace("rank: I32 @default(3)", ""))
+    graph.schema.apply(renamed.replace("rank: I32 @default(3)", ""))
     found = {name: commit.message or commit.kind for name, commit in graph.blame("Human", "a").items()}
     assert found == {"name": "first", "age": "first", "town": "first", "note": "schema"}
     assert [version.commit.message for version in graph.history("Human", "a")] == ["ranked", "first"]

@@ -89,7 +89,7 @@ class Story:
             self.branches.append(name)
             self.people[name] = set(people)
         elif roll < 0.08:
-            self.graph.optimize(branch)
+            self.graph.maintenance.optimize(branch)
         elif roll < 0.14:
             refresh_adjacency(self.repository, self.view(branch), min_rows=1)
         else:
@@ -212,11 +212,11 @@ def test_a_damaged_segment_makes_no_read_fail_or_differ(stored: tuple[Graph, dic
         try:
             view = Repository.open(graph.uri).head()[1]
             assert {text: query(view, text).to_json() for text in answers} == answers
-            findings = graph.verify().findings
+            findings = graph.maintenance.verify().findings
             assert [finding.object_kind for finding in findings] == ([] if harm == "removed" else ["adjacency"])
         finally:
             file.write_bytes(before)
-    assert graph.verify().is_whole
+    assert graph.maintenance.verify().is_whole
 
 
 def test_a_segment_that_goes_while_it_is_read_is_done_without(stored: tuple[Graph, dict[str, str]]) -> None:
@@ -308,7 +308,7 @@ def test_segments_that_cleanup_takes_between_two_questions_are_not_missed(
     with opened.transaction() as tx:
         tx.mutate('query d() { delete Knows where from != "" }')
     age(copy)
-    open_graph(str(copy)).cleanup(keep=1)
+    open_graph(str(copy)).maintenance.cleanup(keep=1)
     assert [file for file in segments(opened) if "/edges/" in str(file) and "Knows" in str(file)] == []
     assert opened.query(key).rows == [] != first
     people = next(text for text in answers if "playsFor" in text)
@@ -348,10 +348,10 @@ def test_a_process_killed_while_it_writes_a_segment_leaves_nothing_that_is_read(
     assert {text: query(view, text).to_json() for text in answers} == answers
     opened = open_graph(str(copy))
     assert segments(opened) == []
-    assert opened.verify().is_whole
+    assert opened.maintenance.verify().is_whole
     assert len(refresh_adjacency(opened._repository, view, min_rows=1).written) == 4
     age(copy)
-    opened.cleanup()
+    opened.maintenance.cleanup()
     assert not [file for file in copy.rglob("_adjacency/*") if file.suffix != ".adj"]
     assert len(segments(opened)) == 4
 

@@ -89,9 +89,9 @@ def test_a_cold_process_reads_its_first_row_with_six_requests(state: str, s3: S3
     with graph.transaction() as tx:
         tx.insert_many("Person", [{"name": f"p{number}", "age": number} for number in range(100)])
     if state == "of another schema":
-        graph.apply_schema(SCHEMA.replace("age: I32?", "age: I32?  city: String?"))
+        graph.schema.apply(SCHEMA.replace("age: I32?", "age: I32?  city: String?"))
     elif state == "optimized":
-        graph.optimize()
+        graph.maintenance.optimize()
     with graph.transaction() as tx:
         tx.insert("Person", name="new", age=1)
     in_commit = ["json", "LIST", "json", "json"]

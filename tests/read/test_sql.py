@@ -66,7 +66,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> og.Graph:
 def test_rows(graph: og.Graph, sql: str, rows: list[tuple[Any, ...]]) -> None:
     result = graph.sql(sql, {"age": 27} if "$age" in sql else None)
     assert [tuple(row.values()) for row in result.rows] == rows
-    assert result.commit_id == graph.commit().id
+    assert result.commit_id == graph.head().id
     assert len(result.to_json()) == len(result.to_arrow()) == len(result) == len(rows)
 
 
@@ -142,7 +142,7 @@ def test_older_rows_are_what_the_schema_makes_of_them(tmp_path: Path) -> None:
         'node P { name: String @key  years: I64? @rename_from("age")  city: [String]?  level: I32 @default(5) }'
         "  edge E: P -> P"
     )
-    graph.apply_schema(wider)
+    graph.schema.apply(wider)
     graph.mutate('query q() { insert P { name: "b", years: 5000000000, city: ["Oslo", "Bern"], level: 9 } }')
     expected = [
         {"id": "a", "name": "a", "years": 3, "city": ["Rome"], "level": 5},

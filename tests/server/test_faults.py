@@ -133,7 +133,7 @@ def test_a_load_whose_client_goes_leaves_nothing(
     served: tuple[Application, StringIO], crowd: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app, log = served
-    before = og.open(crowd).commit()
+    before = og.open(crowd).head()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
     async def go() -> None:
@@ -145,7 +145,7 @@ def test_a_load_whose_client_goes_leaves_nothing(
 
     within(go)
     assert statuses(log) == [499]
-    assert og.open(crowd).commit() == before
+    assert og.open(crowd).head() == before
     assert list(tmp_path.iterdir()) == []
     assert not app.service.admission._writes
 

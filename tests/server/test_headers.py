@@ -269,7 +269,7 @@ TESTED_ELSEWHERE = {
     "loadArrow",  # tests/server/test_jobs.py
     "loadFiles",
     "streamChanges",  # tests/server/test_feeds.py
-    "resumePrepared",  # tests/server/test_ours.py
+    "resumePrepared",  # tests/server/test_extensions.py
 }
 
 

@@ -159,7 +159,7 @@ def test_a_job_is_cancelled_and_publishes_nothing(loading: TestClient, monkeypat
             assert may_go.wait(PATIENCE_S)
             on_progress(status)
 
-        return load(self, *arguments, on_progress=tell, **options)
+        return load(self, *arguments, progress=tell, **options)
 
     monkeypatch.setattr(WriteMethods, "load", held)
     job_id = loading.post("jobs/load/upload", files=[("file", ("a.jsonl", lines("Gone")))]).json()["job_id"]

@@ -42,13 +42,13 @@ def test_a_round_optimizes_what_has_moved_and_is_seen(people: Path) -> None:
     graph.mutate(ADD, {"name": "New"}, branch="review")
     service, maintenance = rounds_of(people, log)
     maintenance.maintain_all()
-    made = graph.commit("review")
+    made = graph.show("review")
     assert (made.kind, made.actor) == ("optimize", "maintenance")
     events = [json.loads(line) for line in log.getvalue().splitlines()]
     assert [(each["event"], each["step"]) for each in events] == [("maintained", "optimize")]
     assert "review" in events[0]["did"]
     maintenance.maintain_all()
-    assert graph.commit("review") == made, "nothing has moved"
+    assert graph.show("review") == made, "nothing has moved"
     text = service.metrics.text().decode()
     assert 'omnigraph_maintenance_total{graph="people",outcome="done",step="optimize"} 2.0' in text
     assert 'omnigraph_maintenance_seconds_total{graph="people",step="cleanup"}' in text
@@ -74,4 +74,4 @@ def test_a_server_that_ends_begins_nothing_more(people: Path) -> None:
     service, maintenance = rounds_of(people, StringIO())
     service.drain()
     maintenance.maintain_all()
-    assert graph.commit() == before
+    assert graph.head() == before

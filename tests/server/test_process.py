@@ -175,7 +175,7 @@ def test_sigterm_amid_a_crowd_of_writers_leaves_exactly_the_writes_that_were_ans
     people = og.open(graph)
     names = {row["name"] for row in people.query(ALL).rows}
     assert {name for name in names if name.startswith("w")} == set(answered)
-    assert all(people.commit(commit).id == commit for commit in set(answered.values()))
+    assert all(people.show(commit).id == commit for commit in set(answered.values()))
 
 
 def test_a_write_that_was_killed_and_sent_again_elsewhere_under_its_key_is_one_commit(

@@ -34,7 +34,7 @@ def test_a_named_graph_is_opened_again_loaded_branched_merged_and_exported(tmp_p
     second.load(str(tmp_path / "more.jsonl"), mode="append", branch="review", engine="local")
     second.branches.merge("review")
     assert names(first) == names(og.open("memory://test-memory-graphs/one/")) == ["Ada", "Bo"]
-    first.optimize()
+    first.maintenance.optimize()
     assert first.export(tmp_path / "out.jsonl", engine="local") == 2
     with pytest.raises(GraphNotFound):
         og.open("memory://test-memory-graphs/two")

@@ -48,8 +48,8 @@ class Hands:
         self.page.wait_for_selector(selector)
 
 
-def _head(tmp_path: Path) -> og.Commit:
-    return og.open(tmp_path / "demo").commit("main")
+def _head(tmp_path: Path) -> og.types.Commit:
+    return og.open(tmp_path / "demo").show("main")
 
 
 def test_a_merge_is_reviewed_and_published_with_the_keyboard_alone(

@@ -13,8 +13,8 @@ import omnigraph as og
 from omnigraph.cli.main import cli
 
 METHODS: dict[str, Callable[..., Any]] = {
-    "branch merge": og.GraphBranches.merge,
-    "cleanup": og.Graph.cleanup,
+    "branch merge": og.types.GraphBranches.merge,
+    "cleanup": og.types.GraphMaintenance.cleanup,
     "commit changes": og.Graph.commit_changes,
     "commit list": og.Graph.commits,
     "diff": og.Graph.diff,
@@ -22,18 +22,18 @@ METHODS: dict[str, Callable[..., Any]] = {
     "export": og.Graph.export,
     "load": og.Graph.load,
     "mutate": og.Graph.mutate,
-    "optimize": og.Graph.optimize,
+    "optimize": og.types.GraphMaintenance.optimize,
     "picture": og.Graph.picture,
     "pull": og.Graph.pull,
     "push": og.Graph.push,
     "query": og.Graph.query,
-    "repair": og.Graph.repair,
+    "repair": og.types.GraphMaintenance.repair,
     "revert": og.Graph.revert,
-    "schema apply": og.Graph.apply_schema,
-    "schema plan": og.Graph.plan_schema,
-    "storage": og.Graph.storage,
-    "tag create": og.GraphTags.create,
-    "verify": og.Graph.verify,
+    "schema apply": og.types.GraphSchema.apply,
+    "schema plan": og.types.GraphSchema.plan,
+    "storage": og.types.GraphMaintenance.storage,
+    "tag create": og.types.GraphTags.create,
+    "verify": og.types.GraphMaintenance.verify,
 }
 
 

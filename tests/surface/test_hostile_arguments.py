@@ -116,9 +116,9 @@ def graph() -> og.Graph:
 def places() -> Iterator[tuple[str, str, str]]:
     for part, kind in (
         ("", og.Graph),
-        ("branches", og.GraphBranches),
-        ("tags", og.GraphTags),
-        ("recovery", og.GraphRecovery),
+        ("branches", og.types.GraphBranches),
+        ("tags", og.types.GraphTags),
+        ("recovery", og.types.GraphRecovery),
         ("transaction", og.Transaction),
     ):
         for method, member in inspect.getmembers(kind, inspect.isfunction):
@@ -135,7 +135,7 @@ def test_only_our_errors_leave_a_method(
     monkeypatch.chdir(tmp_path)
     before = held(graph)
     for value in HOSTILE:
-        owner: Any = graph.begin() if part == "transaction" else getattr(graph, part) if part else graph
+        owner: Any = graph.transaction() if part == "transaction" else getattr(graph, part) if part else graph
         with only_our_errors():
             _call(getattr(owner, method), parameter, value)
     assert held(graph) == before
@@ -212,7 +212,7 @@ def test_only_our_errors_leave_a_value(graph: og.Graph, value: Any) -> None:
             lambda tx, name=name: tx.insert_many("Person", [{"name": "x", name: value}]),
             lambda tx: tx.insert("Knows", from_=value, to="Ada"),
         ):
-            transaction = graph.begin()
+            transaction = graph.transaction()
             with only_our_errors():
                 write(transaction)
             transaction.rollback()
@@ -230,7 +230,7 @@ def test_only_our_errors_leave_a_value(graph: og.Graph, value: Any) -> None:
         (lambda g: g.commits(limit="9"), "'limit' must be an integer, got str"),
         (lambda g: g.commits(limit=2**70), "'limit' is beyond 64 bits"),
         (
-            lambda g: g.commit("a\ud800"),
+            lambda g: g.show("a\ud800"),
             "'revision' cannot be encoded in UTF-8: character 2 is half of a surrogate pair",
         ),
         (lambda g: g.diff("main~1", "main", types="Person"), "'types' must be a list of texts, got str"),
@@ -238,8 +238,11 @@ def test_only_our_errors_leave_a_value(graph: og.Graph, value: Any) -> None:
         (lambda g: g.branches.delete("side", force="no"), "'force' must be True or False, got str"),
         (lambda g: g.baseline("a\0b"), "'out' contains a NUL character"),
         (lambda g: g.recovery.discard(None), "'commit_id' must be text, got NoneType"),
-        (lambda g: g.begin().insert_many("Person", [7]), "'rows' must be a list of mappings or Arrow, got int in it"),
-        (lambda g: g.begin(actor=5), "the actor must be text, got int"),
+        (
+            lambda g: g.transaction().insert_many("Person", [7]),
+            "'rows' must be a list of mappings or Arrow, got int in it",
+        ),
+        (lambda g: g.transaction(actor=5), "the actor must be text, got int"),
     ],
 )
 def test_a_wrong_argument_is_named(graph: og.Graph, call: Callable[[og.Graph], object], said: str) -> None:

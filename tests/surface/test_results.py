@@ -49,10 +49,10 @@ def test_a_result_has_a_length_and_is_iterated(graph: og.Graph) -> None:
     assert list(result) == result.rows
     assert [row["name"] for row in result] == ["<Bo>", "Ada", "Cy"]
     assert not graph.query('query q() { match { $p: Person { name: "x" } } return { $p.name } }')
-    assert repr(result) == f"<Result of q: 3 rows of (name, born, seen) at {graph.commit().id}>"
+    assert repr(result) == f"<Result of q: 3 rows of (name, born, seen) at {graph.head().id}>"
 
 
-FRAMES: dict[str, Callable[[og.Result], pa.Table]] = {
+FRAMES: dict[str, Callable[[og.types.Result], pa.Table]] = {
     "to_arrow": lambda result: result.to_arrow(),
     "pyarrow.table": lambda result: pa.table(result),
     "polars.DataFrame": lambda result: polars.DataFrame(result).to_arrow(),
@@ -143,7 +143,7 @@ def test_a_longer_hop_is_no_edge(graph: og.Graph) -> None:
 
 
 def test_a_result_without_nodes_is_no_graph(graph: og.Graph) -> None:
-    for make in (og.Result.to_networkx, og.Result.to_igraph):
+    for make in (og.types.Result.to_networkx, og.types.Result.to_igraph):
         with pytest.raises(UsageError, match="holds no nodes"):
             make(graph.query(EVERYONE))
     nobody = 'query q() { match { $p: Person { name: "x" } } return { $p } }'

@@ -17,7 +17,9 @@ import pytest
 import omnigraph as og
 from omnigraph.graph import access
 
-CLASSES = [value for name in og.__all__ if inspect.isclass(value := getattr(og, name))]
+OWN = [value for name in og.__all__ if inspect.isclass(value := getattr(og, name))]
+RETURNED = [value for name in og.types.__all__ if inspect.isclass(value := getattr(og.types, name))]
+CLASSES = [*OWN, *RETURNED]
 FOREIGN = {
     "DuckDBPyConnection",
     "pa.Table",
@@ -84,11 +86,18 @@ def test_the_names_are_these() -> None:
         "load_policy",
         "open",
         "spark",
+        "types",
     }
+    made = {"AccessRequest", "Authorizer", "Cancellation", "Decision", "Policy", "Resolution", "Runtime"}
+    assert {kind.__name__ for kind in OWN} == made | {"Graph", "GraphSnapshot", "RemoteGraph", "Transaction"}
+    assert {kind.__name__ for kind in OWN} | functions == set(og.__all__)
+    assert len(og.__all__) <= 70
     aliases = {"Engine", "Entity", "EntityType", "JsonValue", "LiteralValue", "MigrationStep", "Value"}
-    assert {kind.__name__ for kind in CLASSES} | functions | aliases == set(og.__all__)
-    assert len(og.__all__) == len(set(og.__all__))
-    assert dir(og) == sorted(og.__all__)
+    assert {kind.__name__ for kind in RETURNED} | aliases == set(og.types.__all__)
+    assert not set(og.__all__) & set(og.types.__all__)
+    for module in (og, og.types):
+        assert dir(module) == sorted(module.__all__)
+        assert len(module.__all__) == len(set(module.__all__))
     with pytest.raises(AttributeError, match="has no attribute 'Grahp'"):
         og.Grahp  # noqa: B018
 
@@ -97,7 +106,9 @@ def test_the_names_are_these() -> None:
 def test_every_type_that_a_caller_gets_is_exported(kind: type) -> None:
     for module, member, annotation in given_types(kind):
         for name in names_in(annotation):
-            known = name in {*og.__all__, *vars(og.errors), *vars(builtins)} or name in FOREIGN | GENERIC
+            known = (
+                name in {*og.__all__, *og.types.__all__, *vars(og.errors), *vars(builtins)} or name in FOREIGN | GENERIC
+            )
             assert known or is_choice_of_words(module, name), f"{member} -> {annotation}: {name} is not exported"
 
 
@@ -128,25 +139,25 @@ def test_the_parts_of_a_graph() -> None:
         "spark",
     ]
     reading += ["sql", "duckdb", "picture"]
-    writing = ["begin", "embed", "ensure_indexes", "explain_load", "load", "mutate", "optimize", "stream_into"]
+    writing = ["embed", "explain_load", "load", "mutate", "stream_into"]
     writing += ["transaction"]
-    history = ["baseline", "changes", "commit", "commit_changes", "commits", "diff", "history", "pull", "push"]
+    history = ["baseline", "changes", "head", "show", "commit_changes", "commits", "diff", "history", "pull", "push"]
     history += ["baseline_stream", "wait_for_change", "blame", "diff_stat", "distance", "revert", "reset"]
-    schema = ["apply_schema", "broken_queries", "diff_schema", "lint", "plan_schema", "schema"]
-    health = ["cleanup", "repair", "storage", "verify"]
-    parts = ["branches", "recovery", "tags"]
-    assert names(og.Graph) == sorted(
-        [*reading, *writing, *history, *schema, *health, *parts, "as_", "close", "id", "uri"]
-    )
-    assert names(og.GraphBranches) == ["create", "delete", "distances", "exists", "list", "merge"]
-    assert names(og.GraphTags) == ["create", "delete", "list"]
-    assert names(og.GraphRecovery) == ["discard", "list", "resume"]
+    parts = ["branches", "maintenance", "recovery", "schema", "tags"]
+    assert names(og.Graph) == sorted([*reading, *writing, *history, *parts, "lint", "as_", "close", "id", "uri"])
+    assert names(og.types.GraphSchema) == ["apply", "broken_queries", "catalog", "diff", "plan"]
+    health = ["cleanup", "ensure_indexes", "optimize", "repair", "storage", "verify"]
+    assert names(og.types.GraphMaintenance) == health
+    assert names(og.types.GraphBranches) == ["create", "delete", "distances", "exists", "list", "merge"]
+    assert names(og.types.GraphTags) == ["create", "delete", "list"]
+    assert names(og.types.GraphRecovery) == ["discard", "list", "resume"]
     statements = ["delete", "get", "insert", "insert_many", "mutate", "query", "update", "upsert"]
     assert names(og.Transaction) == sorted([*statements, "branch", "commit", "receipt", "rollback"])
 
 
 def test_every_method_checks_its_arguments_and_names_damage() -> None:
-    for kind in (og.Graph, og.GraphBranches, og.GraphTags, og.GraphRecovery, og.Transaction):
+    parts = (og.types.GraphSchema, og.types.GraphMaintenance, og.types.GraphBranches, og.types.GraphTags)
+    for kind in (og.Graph, *parts, og.types.GraphRecovery, og.Transaction):
         for name, value in members(kind):
             if inspect.isfunction(value):
                 assert value.__code__.co_filename == access.__file__, f"{kind.__name__}.{name}"
@@ -154,7 +165,18 @@ def test_every_method_checks_its_arguments_and_names_damage() -> None:
 
 def test_a_state_is_named_in_one_way() -> None:
     """Reads take `revision` and `as_of`, writes take `branch`; nothing else names a state."""
-    for kind in (og.Graph, og.GraphBranches, og.GraphTags, og.RemoteGraph, og.RemoteBranches, og.RemoteTags):
+    for kind in (
+        og.Graph,
+        og.types.GraphBranches,
+        og.types.GraphTags,
+        og.types.GraphSchema,
+        og.types.GraphMaintenance,
+        og.RemoteGraph,
+        og.types.RemoteSchema,
+        og.types.RemoteMaintenance,
+        og.types.RemoteBranches,
+        og.types.RemoteTags,
+    ):
         for name, value in members(kind):
             if inspect.isfunction(value):
                 parameters = set(inspect.signature(value).parameters)
@@ -174,13 +196,13 @@ def test_importing_the_package_loads_no_engine() -> None:
     assert ran.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("package", ["omnigraph", "omnigraph.read", "omnigraph.policy"])
+@pytest.mark.parametrize("package", ["omnigraph", "omnigraph.types", "omnigraph.read", "omnigraph.policy"])
 def test_names_that_are_loaded_later_are_not_those_of_modules(package: str) -> None:
     """A module of the same name would stand in the place of the name as soon as it is loaded."""
     module = importlib.import_module(package)
     for name in module.__all__:
         getattr(module, name)
-        assert not inspect.ismodule(getattr(module, name)) or name in ("errors", "spark"), name
+        assert not inspect.ismodule(getattr(module, name)) or name in ("errors", "spark", "types"), name
 
 
 @pytest.mark.parametrize("kind", [kind for kind in CLASSES if not getattr(kind, "_is_protocol", False)])

@@ -29,7 +29,7 @@ def test_optimize_makes_one_covered_fragment_of_many_and_keeps_every_row(tmp_pat
     assert len(before.fragments) > 1
     rows = sorted(before.read().to_pylist(), key=lambda row: row["id"])
 
-    commit = graph.optimize(actor="janitor").commit
+    commit = graph.maintenance.optimize(actor="janitor").commit
 
     assert commit is not None
     assert (commit.kind, commit.actor) == ("optimize", "janitor")
@@ -44,20 +44,20 @@ def test_optimize_makes_one_covered_fragment_of_many_and_keeps_every_row(tmp_pat
 
 def test_a_table_in_good_shape_is_left_alone(tmp_path: Path) -> None:
     graph = _graph(tmp_path)
-    graph.optimize()
+    graph.maintenance.optimize()
     head = graph.commits(limit=1)[0]
-    assert graph.optimize().commit is None
-    assert graph.ensure_indexes() is None
+    assert graph.maintenance.optimize().commit is None
+    assert graph.maintenance.ensure_indexes() is None
     assert graph.commits(limit=1)[0].id == head.id
 
 
 def test_compaction_after_an_index_covers_the_new_fragment(tmp_path: Path) -> None:
     graph = _graph(tmp_path)
-    assert graph.ensure_indexes() is not None
+    assert graph.maintenance.ensure_indexes() is not None
     for number in range(30, 33):
         with graph.transaction() as tx:
             tx.insert("Person", name=f"p{number}", age=number)
-    assert graph.optimize().commit is not None
+    assert graph.maintenance.optimize().commit is not None
     table = graph._repository.resolve("main").table("node:Person")
     assert table is not None
     found = coverage(table, [IndexSpec("id", "BTREE")])["id.btree"]
@@ -67,7 +67,7 @@ def test_compaction_after_an_index_covers_the_new_fragment(tmp_path: Path) -> No
 
 def test_writers_go_on_after_compaction(tmp_path: Path) -> None:
     graph = _graph(tmp_path)
-    graph.optimize()
+    graph.maintenance.optimize()
     graph.mutate('query older() { update Person set { age: 99 } where name = "p1" }')
     with graph.transaction() as tx:
         tx.insert("Person", name="new")

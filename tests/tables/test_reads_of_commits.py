@@ -24,7 +24,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[og.Graph]:
         graph = og.init(tmp_path_factory.mktemp("reads") / "graph", schema=SCHEMA, durability="process")
         with graph.transaction() as tx:
             tx.insert_many("Person", [{"name": f"p{number}", "age": number % 90} for number in range(STORED)])
-        graph.optimize()
+        graph.maintenance.optimize()
         with graph.transaction() as tx:
             tx.insert("Person", name="new", age=91)
         with graph.transaction() as tx:

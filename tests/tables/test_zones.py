@@ -84,15 +84,15 @@ def test_edges_of_a_load_have_zones_and_are_found_by_them(tmp_path: Path) -> Non
     graph = loaded(tmp_path / "graph")
     assert stored(tmp_path) == {"id.zones", "src.zones"}
     assert indexed(tmp_path / "graph") == {"dst.btree"}
-    assert all(index.is_complete for each in graph.storage().types for index in each.indexes)
-    assert graph.verify(all=True).findings == (), "they are files of the graph"
+    assert all(index.is_complete for each in graph.maintenance.storage().types for index in each.indexes)
+    assert graph.maintenance.verify(all=True).findings == (), "they are files of the graph"
     check(tmp_path / "graph")
     ids = edges(tmp_path / "graph").read(["id"]).column("id").to_pylist()
     with graph.transaction() as tx:
         for id in ids[3:90:5]:
             tx.delete("Knows", id)
     check(tmp_path / "graph")
-    graph.optimize()
+    graph.maintenance.optimize()
     check(tmp_path / "graph")
 
 
@@ -128,13 +128,13 @@ def test_lost_zones_make_lookups_scan_until_optimize(tmp_path: Path, harm: str) 
         data[-1] ^= 1
         _ = file.unlink() if harm == "removed" else file.write_bytes(data if harm == "flipped" else data[:40])
     check(tmp_path / "graph")
-    faults = {finding.object_kind for finding in graph.verify().findings}
+    faults = {finding.object_kind for finding in graph.maintenance.verify().findings}
     assert faults == (set() if harm == "removed" else {"adjacency"})
     commits = len(graph.commits())
-    og.open(tmp_path / "graph").optimize()
+    og.open(tmp_path / "graph").maintenance.optimize()
     assert len(graph.commits()) == commits, "zones stand beside the table: they need no version"
     assert stored(tmp_path) == {"id.zones", "src.zones"}
-    assert graph.verify().is_whole
+    assert graph.maintenance.verify().is_whole
     check(tmp_path / "graph")
 
 
@@ -151,11 +151,11 @@ def test_cleanup_keeps_zones_of_fragments_that_are_all_needed(tmp_path: Path) ->
     first = set(tmp_path.rglob("*.zones"))
     assert len(first) == 4
     age(tmp_path / "graph")
-    graph.cleanup()
+    graph.maintenance.cleanup()
     assert set(tmp_path.rglob("*.zones")) == first
     graph.load(as_tables({"Knows": [{"from": "p0", "to": "p1", "weight": 1}]}), mode="overwrite", engine="local")
     age(tmp_path / "graph")
-    graph.cleanup(keep=1)
+    graph.maintenance.cleanup(keep=1)
     assert not first & set(tmp_path.rglob("*.zones"))
 
 
@@ -165,9 +165,9 @@ def test_zones_of_sources_do_not_stand_for_those_of_ids(tmp_path: Path, monkeypa
     graph = loaded(tmp_path / "graph", loads=1)
     given = [{"id": f"e{n * 7 % 60}", "from": f"p{n % PEOPLE}", "to": "p1", "weight": n} for n in range(60)]
     graph.load(as_tables({"Knows": given}), mode="append", engine="local")
-    graph.ensure_indexes()
+    graph.maintenance.ensure_indexes()
     assert stored(tmp_path) == {"id.zones", "src.zones"}
     age(tmp_path / "graph")
-    graph.cleanup()
+    graph.maintenance.cleanup()
     assert stored(tmp_path) == {"id.zones", "src.zones"}
     assert all(index.is_complete for index in og.open(tmp_path / "graph").indexes())

@@ -14,7 +14,7 @@ class Crowd:
 
     def __init__(self, graph: og.Graph) -> None:
         self.graph = graph
-        self.outcomes: dict[str, og.Receipt | BaseException] = {}
+        self.outcomes: dict[str, og.types.Receipt | BaseException] = {}
         self._park = Park()
         self._threads: list[threading.Thread] = []
 

@@ -24,18 +24,18 @@ def ways_in(graph: og.Graph, folder: Path) -> dict[str, Callable[..., object]]:
     return {
         "init": lambda **given: og.init(folder / "other", SCHEMA, **given),
         "transaction": graph.transaction,
-        "begin": graph.begin,
+        "begin": graph.transaction,
         "mutate": lambda **given: graph.mutate('query q() { insert Person { name: "Bo" } }', **given),
         "load": lambda **given: graph.load(data, mode="append", engine="local", **given),
         "load to a new branch": lambda **given: graph.load(
             data, mode="append", engine="local", branch="fresh", from_="main", **given
         ),
-        "ensure_indexes": graph.ensure_indexes,
-        "optimize": graph.optimize,
+        "ensure_indexes": graph.maintenance.ensure_indexes,
+        "optimize": graph.maintenance.optimize,
         "merge": lambda **given: graph.branches.merge("work", **given),
         "stream_into": lambda **given: graph.stream_into("Person", mode="append", **given),
-        "apply_schema": lambda **given: graph.apply_schema(SCHEMA + "node City { name: String @key }", **given),
-        "repair": graph.repair,
+        "apply_schema": lambda **given: graph.schema.apply(SCHEMA + "node City { name: String @key }", **given),
+        "repair": graph.maintenance.repair,
         "revert": lambda **given: graph.revert("main", **given),
         "reset": lambda **given: graph.reset("work", "main", **given),
         "embed": graph.embed,

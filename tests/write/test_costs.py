@@ -168,7 +168,7 @@ def test_the_library_counts_what_the_server_sees(costs: Costs, tmp_path: Path) -
         costs.graph.branches.create(f"b{number}")
     listed, seen = measured(costs.graph.branches.list)
     assert (listed.requests, listed.hops <= 3) == (seen[0], True), "heads are read at the same time, by other threads"
-    costs.graph.optimize()
+    costs.graph.maintenance.optimize()
     cold = og.open(costs.uri, storage_options=costs.server.options)
     queried, seen = measured(lambda: cold.query("query q() { match { $p: Person } return { $p.name as n } }"))
     assert queried.requests + queried.table_requests == seen[0]
@@ -179,7 +179,7 @@ def test_a_lost_race_is_counted(costs: Costs) -> None:
     other = og.open(costs.uri, storage_options=costs.server.options)
     with other.transaction() as first:
         first.insert("Person", name="early")  # A handle that has read the table already.
-    tx = other.begin()
+    tx = other.transaction()
     tx.insert("Person", name="late")
     costs.edge(2)
     meter = Meter()
@@ -281,6 +281,6 @@ def test_threads_that_share_a_cold_handle_list_a_branch_once(costs: Costs) -> No
     graph = og.open(costs.uri, storage_options=costs.server.options)
     costs.server.reset()
     with costs.server.latency(0.01), ThreadPoolExecutor(30) as pool:
-        assert len({commit.id for commit in pool.map(lambda _: graph.commit(), range(30))}) == 1
+        assert len({commit.id for commit in pool.map(lambda _: graph.head(), range(30))}) == 1
     listings = [request for request in costs.server.requests() if request.method == "GET" and not request.key]
     assert len(listings) == 1

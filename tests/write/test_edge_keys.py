@@ -165,12 +165,12 @@ def test_two_branches_that_add_the_same_edge_have_one_after_a_merge(tmp_path: Pa
 
 def test_declaring_a_key_gives_the_edges_its_ids(tmp_path: Path) -> None:
     graph = library(tmp_path, PLAIN)
-    plan = graph.apply_schema(KEYED).plan
+    plan = graph.schema.apply(KEYED).plan
     assert plan.lines() == ["add constraint @key(src, dst) to edge 'Wrote'"]
     assert edges(graph) == FIRST
     assert graph.load(tmp_path / "records.jsonl", mode="merge", engine="local").commit is None
-    assert graph.verify(deep=True).findings == ()
-    assert graph.apply_schema(PLAIN).plan.lines() == ["remove constraint @key(src, dst) from edge 'Wrote'"]
+    assert graph.maintenance.verify(deep=True).findings == ()
+    assert graph.schema.apply(PLAIN).plan.lines() == ["remove constraint @key(src, dst) from edge 'Wrote'"]
     assert edges(graph) == FIRST
 
 
@@ -179,9 +179,9 @@ def test_a_key_that_edges_share_is_refused_with_them(tmp_path: Path) -> None:
     with graph.transaction() as tx:
         second = tx.insert("Wrote", from_="Ada", to="Notes", year=1)
     with pytest.raises(SchemaChangeRefused, match="@key violation on Wrote") as refused:
-        graph.apply_schema(KEYED)
+        graph.schema.apply(KEYED)
     assert second in str(refused.value)
-    graph.apply_schema(KEYED, with_="query fix() { delete Wrote where year = 1 }")
+    graph.schema.apply(KEYED, with_="query fix() { delete Wrote where year = 1 }")
     assert edges(graph) == FIRST
 
 
@@ -189,7 +189,7 @@ def test_a_writer_that_meets_the_key_is_told(tmp_path: Path) -> None:
     graph = library(tmp_path, PLAIN)
     other = graph.transaction()
     other.insert("Wrote", from_="Ada", to="Sums")
-    og.open(tmp_path / "g").apply_schema(KEYED)
+    og.open(tmp_path / "g").schema.apply(KEYED)
     with pytest.raises(ExpectedVersionMismatch, match="Wrote has another key"):
         other.commit()
     assert edges(graph) == FIRST
@@ -200,7 +200,7 @@ def test_a_branch_without_the_key_merges_by_it(tmp_path: Path, keyed: str) -> No
     graph = library(tmp_path, PLAIN)
     graph.branches.create("work")
     other = "work" if keyed == "main" else "main"
-    graph.apply_schema(KEYED, branch=keyed)
+    graph.schema.apply(KEYED, branch=keyed)
     with graph.transaction(keyed) as tx:
         tx.upsert("Wrote", from_="Ada", to="Notes", year=2)
         tx.insert("Wrote", from_="Ada", to="Sums", year=3)
@@ -209,7 +209,7 @@ def test_a_branch_without_the_key_merges_by_it(tmp_path: Path, keyed: str) -> No
         tx.insert("Wrote", from_='Bo "B"', to="Notes", year=4)
     graph.branches.merge("work")
     assert edges(graph) == FIRST | {'["Ada","Notes"]': 2, '["Ada","Sums"]': 3, '["Bo \\"B\\"","Notes"]': 4}
-    assert og.open(tmp_path / "g").verify(deep=True).findings == ()
+    assert og.open(tmp_path / "g").maintenance.verify(deep=True).findings == ()
 
 
 def test_a_branch_with_two_edges_of_one_key_does_not_merge_into_it(tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_branch_with_two_edges_of_one_key_does_not_merge_into_it(tmp_path: Pat
     graph.branches.create("work")
     with graph.transaction("work") as tx:
         second = tx.insert("Wrote", from_="Ada", to="Notes")
-    graph.apply_schema(KEYED)
+    graph.schema.apply(KEYED)
     with pytest.raises(MergeConflicts, match="'work' has edges of Wrote with the same key") as refused:
         graph.branches.merge("work", strategy="ours")
     assert second in str(refused.value)

@@ -36,7 +36,7 @@ def test_waiting_writers_share_one_entry(graph: og.Graph) -> None:
         crowd.start(f"w{number}", person(f"p{number}"))
     crowd.wait_for(10)
     crowd.release()
-    receipts = {name: outcome for name, outcome in crowd.outcomes.items() if isinstance(outcome, og.Receipt)}
+    receipts = {name: outcome for name, outcome in crowd.outcomes.items() if isinstance(outcome, og.types.Receipt)}
     assert len(receipts) == 11
     assert positions(graph) == before + 2, "one entry for the first, one for all who waited"
     commits = {commit.id: commit for commit in graph.commits()}
@@ -59,7 +59,7 @@ def test_one_failing_member_fails_alone(graph: og.Graph) -> None:
     crowd.release()
     assert isinstance(crowd.outcomes["same key"], KeyConflict)
     assert isinstance(crowd.outcomes["same nick"], UniqueViolation)
-    assert isinstance(crowd.outcomes["fine"], og.Receipt)
+    assert isinstance(crowd.outcomes["fine"], og.types.Receipt)
     rivals = [crowd.outcomes["rival 1"], crowd.outcomes["rival 2"]]
     assert sorted(type(outcome).__name__ for outcome in rivals) == ["KeyConflict", "Receipt"]
     assert {commit.message for commit in graph.commits(limit=3)} >= {"first", "fine"}

@@ -68,7 +68,7 @@ def history(seed: int, steps: int) -> list[Operation]:
     operations: list[Operation] = []
     for number in range(steps):
         operations.append(_operation(choice, number))
-    operations.insert(choice.randrange(steps // 2, steps), lambda graph: graph.apply_schema(WIDER) and None)
+    operations.insert(choice.randrange(steps // 2, steps), lambda graph: graph.schema.apply(WIDER) and None)
     return operations
 
 
@@ -105,7 +105,7 @@ def _operation(choice: random.Random, number: int, kinds: Mapping[str, int] = KI
 
         return many
     if kind == "optimize":
-        return lambda graph: graph.optimize() and None
+        return lambda graph: graph.maintenance.optimize() and None
     if kind == "beside":
         others = [
             _operation(choice, 1_000 + 50 * number + each, KINDS | {"beside": 0})
@@ -151,7 +151,7 @@ def beside(kind: str, others: list[Operation], rows: list[dict[str, Any]]) -> Op
 
         arm(point, meanwhile)
         if kind == "optimize":
-            graph.optimize()
+            graph.maintenance.optimize()
         else:
             load(graph, rows)
         if not done:  # There was nothing to do, which depends on what is stored.
@@ -219,7 +219,7 @@ def compare_bounds(seed: int, steps: int, tmp_path: Path, monkeypatch: pytest.Mo
     assert len(expected) > 1.5 * steps
     for bound, graph in list(graphs.items())[1:]:
         assert states(graph) == expected, f"with bound {bound}"
-        assert not graph.verify().findings
+        assert not graph.maintenance.verify().findings
         assert states(og.open(graph.uri)) == expected
 
 
@@ -232,7 +232,7 @@ def test_what_small_commits_changed_is_read_from_the_commits(tmp_path: Path) -> 
     with graph.transaction() as tx:
         tx.insert("Person", name="p1")
         tx.insert("Knows", id="k1", from_="p1", to="p0")
-    start = graph.commit().id
+    start = graph.head().id
     for number in range(2, 140):
         with graph.transaction() as tx:
             tx.insert("Person", name=f"p{number}")
@@ -348,7 +348,7 @@ def test_what_loses_to_small_commits_again_and_again_writes_its_files_once(
 
     arm(Failpoint.PUBLISH_BEFORE_CREATE, lose)
     if kind == "optimize":
-        assert graph.optimize().commit is not None
+        assert graph.maintenance.optimize().commit is not None
     else:
         load(graph, [{"name": name, "age": -1} for name in ("p1", "p90", "q1", "r")])
     assert len(set(versions[2:])) == 1, "a lost race stages nothing"
@@ -359,4 +359,4 @@ def test_what_loses_to_small_commits_again_and_again_writes_its_files_once(
     people |= {} if kind == "optimize" else {"p1": -1, "p90": -1, "q1": -1, "r": -1}
     for reader in (graph, og.open(graph.uri)):
         assert {row["id"]: row["age"] for row in content(reader, "main")["node:Person"]} == people  # type: ignore[attr-defined]
-    assert not graph.verify(deep=True).findings
+    assert not graph.maintenance.verify(deep=True).findings

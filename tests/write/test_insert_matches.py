@@ -31,7 +31,7 @@ def g(tmp_path: Path) -> og.Graph:
     return graph
 
 
-def mutate(graph: og.Graph, statements: str) -> og.Receipt:
+def mutate(graph: og.Graph, statements: str) -> og.types.Receipt:
     return graph.mutate(f"query q() {{ {statements} }}")
 
 
@@ -82,12 +82,12 @@ def test_statements_see_what_was_done_before_them_and_not_themselves(g: og.Graph
 
 
 def test_rules_hold_for_what_is_inserted(g: og.Graph) -> None:
-    head = g.commit()
+    head = g.head()
     with pytest.raises(ValueViolation, match=r"Note\.text"):
         mutate(g, 'insert Person { name: "Cy" } insert Note { text: $p.nick } match { $p: Person }')
     with pytest.raises(KeyConflict):
         mutate(g, 'insert Note { id: "one", text: $p.name } match { $p: Person }')
-    assert g.commit() == head
+    assert g.head() == head
 
 
 def test_keyed_nodes_replace_those_that_are_there(g: og.Graph) -> None:
@@ -97,7 +97,7 @@ def test_keyed_nodes_replace_those_that_are_there(g: og.Graph) -> None:
 
 
 def test_it_matches_again_when_a_table_that_was_matched_moved(g: og.Graph) -> None:
-    tx = g.begin()
+    tx = g.transaction()
     tx.mutate(f"query q() {{ {COPY} }}")
     g.mutate('query q() { insert Knows { from: "Bo", to: "Ada" } }')
     tx.commit()
@@ -107,19 +107,19 @@ def test_it_matches_again_when_a_table_that_was_matched_moved(g: og.Graph) -> No
 
 
 def test_it_goes_on_when_something_else_moved(g: og.Graph) -> None:
-    tx = g.begin()
+    tx = g.transaction()
     tx.mutate(f"query q() {{ {COPY} }}")
     g.mutate('query q() { insert Note { text: "elsewhere" } }')
     renamed = 'edge Knew: Person -> Person @rename_from("Knows")'
-    g.apply_schema(SCHEMA.replace("edge Knows: Person -> Person", renamed))
+    g.schema.apply(SCHEMA.replace("edge Knows: Person -> Person", renamed))
     tx.commit()
     assert len(g.query("query q() { match { $a $m:met $b } return { $m.id as id } }").rows) == 2
 
 
 def test_a_schema_that_drops_what_was_matched_is_a_conflict(g: og.Graph) -> None:
-    tx = g.begin()
+    tx = g.transaction()
     tx.mutate(f"query q() {{ {COPY} }}")
-    g.apply_schema(SCHEMA.replace("edge Knows: Person -> Person { since: Date? }", ""))
+    g.schema.apply(SCHEMA.replace("edge Knows: Person -> Person { since: Date? }", ""))
     with pytest.raises(ExpectedVersionMismatch, match="schema"):
         tx.commit()
 

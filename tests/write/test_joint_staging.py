@@ -100,7 +100,7 @@ def test_members_of_several_tables(graph: og.Graph, alone: list[str]) -> None:
         person=person("e"),
     )
     crowd.release()
-    assert all(isinstance(outcome, og.Receipt) for outcome in crowd.outcomes.values())
+    assert all(isinstance(outcome, og.types.Receipt) for outcome in crowd.outcomes.values())
     assert alone == ["None", "first"]
     assert people(graph) == {"a", "b", "c", "d", "e", "first"}
     for commit in graph.commits(limit=4):
@@ -137,7 +137,7 @@ def test_who_breaks_a_rule_falls_out_alone(
     crowd.release()
     outcome = crowd.outcomes.pop("wrong")
     assert getattr(outcome, "code", None) == error
-    assert all(isinstance(outcome, og.Receipt) for outcome in crowd.outcomes.values())
+    assert all(isinstance(outcome, og.types.Receipt) for outcome in crowd.outcomes.values())
     assert people(graph) == {"first", "p0", "p1", "p2"}
 
 
@@ -151,7 +151,7 @@ def test_who_replaces_a_row_is_staged_by_itself(graph: og.Graph, alone: list[str
         b=person("b"),
     )
     crowd.release()
-    assert all(isinstance(outcome, og.Receipt) for outcome in crowd.outcomes.values())
+    assert all(isinstance(outcome, og.types.Receipt) for outcome in crowd.outcomes.values())
     assert alone == ["None", "first", "upsert"]
     assert people(graph) == {"old", "first", "a", "b"}
 
@@ -175,7 +175,7 @@ def test_members_that_upsert_the_same_entity_replace_it_one_after_the_other(grap
         same = [row[column] for row in rows if row["id"] == "same"]
         assert len(same) <= 1
         assert commit.message in ("other", *same)
-    assert graph.verify(deep=True).is_whole
+    assert graph.maintenance.verify(deep=True).is_whole
 
 
 def test_nobody_relies_on_a_neighbour(graph: og.Graph, alone: list[str]) -> None:
@@ -233,7 +233,7 @@ def test_a_group_that_lost_its_place_is_staged_again_at_once(graph: og.Graph, al
     arm(Failpoint.PUBLISH_BEFORE_CREATE, be_first)
     crowd.release()
     assert isinstance(crowd.outcomes.pop("w2"), KeyConflict)
-    assert all(isinstance(outcome, og.Receipt) for outcome in crowd.outcomes.values())
+    assert all(isinstance(outcome, og.types.Receipt) for outcome in crowd.outcomes.values())
     assert people(graph) == {"first", "p0", "p1", "p2", "p3", "q"}
     ids = [commit.id for commit in graph.commits()]
     assert len(ids) == len(set(ids)) == 1 + 1 + 1 + 3
@@ -253,7 +253,7 @@ def test_the_answer_of_the_put_is_lost(graph: og.Graph, monkeypatch: pytest.Monk
     monkeypatch.setattr(LocalStore, "create", create)
     crowd.release()
     assert lost
-    receipts = [outcome for outcome in crowd.outcomes.values() if isinstance(outcome, og.Receipt)]
+    receipts = [outcome for outcome in crowd.outcomes.values() if isinstance(outcome, og.types.Receipt)]
     assert len(receipts) == 5
     assert people(graph) == {"first", "p0", "p1", "p2", "p3"}
     assert len(graph.commits(limit=100)) == 6

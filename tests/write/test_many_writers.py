@@ -89,14 +89,14 @@ def test_deletes_of_different_rows_all_succeed_with_their_edges(handles: Handles
 
 
 def test_deletes_of_one_row_count_it_once(handles: Handles) -> None:
-    receipts: list[og.Receipt] = []
+    receipts: list[og.types.Receipt] = []
     assert at_once(lambda index: receipts.append(handles[index % 2].mutate(DELETE, {"k": "p0"}))) == []
     assert sorted(receipt.types["node:Person"].deleted for receipt in receipts) == [0] * (WRITERS - 1) + [1]
     assert [receipt.commit is not None for receipt in receipts].count(True) == 1
 
 
 def test_an_edge_that_arrives_is_deleted_with_its_node(handles: Handles) -> None:
-    tx = handles[0].begin()
+    tx = handles[0].transaction()
     tx.mutate(DELETE, {"k": "p2"})
     with handles[1].transaction() as other:
         other.insert("Knows", from_="p3", to="p2")
@@ -105,17 +105,17 @@ def test_an_edge_that_arrives_is_deleted_with_its_node(handles: Handles) -> None
 
 
 def test_a_mutation_that_has_nothing_left_to_change_makes_no_commit(handles: Handles) -> None:
-    tx = handles[0].begin()
+    tx = handles[0].transaction()
     tx.mutate(SET, {"k": "p0", "n": 7})
     handles[1].mutate(DELETE, {"k": "p0"})
-    before = handles[1].commit().id
+    before = handles[1].head().id
     receipt = tx.commit()
     assert (receipt.commit, receipt.affected_nodes) == (None, 0)
-    assert handles[1].commit().id == before
+    assert handles[1].head().id == before
 
 
 def test_ids_and_the_time_are_the_same_when_statements_are_run_again(handles: Handles) -> None:
-    tx = handles[0].begin()
+    tx = handles[0].transaction()
     tx.update("Person", "p0", n=1)
     knows = tx.insert("Knows", from_="p0", to="p2")
     handles[1].mutate(SET, {"k": "p1", "n": 9})
@@ -125,7 +125,7 @@ def test_ids_and_the_time_are_the_same_when_statements_are_run_again(handles: Ha
 
 
 def test_an_exact_precondition_stays_exact(handles: Handles) -> None:
-    head = handles[0].commit().id
+    head = handles[0].head().id
     handles[1].mutate(SET, {"k": "p1", "n": 9})
     with pytest.raises(PreconditionFailed):
         handles[0].mutate(SET, {"k": "p0", "n": 1}, if_commit=head)
@@ -135,7 +135,7 @@ def test_an_exact_precondition_stays_exact(handles: Handles) -> None:
 
 
 def test_a_read_row_that_changed_is_a_conflict_that_names_it(handles: Handles) -> None:
-    tx = handles[0].begin()
+    tx = handles[0].transaction()
     assert (tx.get("Person", "p0") or {})["n"] == 0
     tx.update("Person", "p1", n=1)
     handles[1].mutate(SET, {"k": "p0", "n": 7})
@@ -148,7 +148,7 @@ def test_a_read_row_that_changed_is_a_conflict_that_names_it(handles: Handles) -
 
 
 def test_rows_that_were_not_read_may_change(handles: Handles) -> None:
-    tx = handles[0].begin()
+    tx = handles[0].transaction()
     assert (tx.get("Person", "p0") or {})["n"] == 0
     assert tx.query(OLD).rows == []
     tx.update("Person", "p0", n=1)
@@ -158,7 +158,7 @@ def test_rows_that_were_not_read_may_change(handles: Handles) -> None:
 
 
 def test_a_row_that_a_query_would_now_return_is_a_conflict(handles: Handles) -> None:
-    tx = handles[0].begin()
+    tx = handles[0].transaction()
     assert tx.query(OLD).rows == []
     tx.insert("Post", title="nobody is old")
     handles[1].mutate(SET, {"k": "p1", "n": 6})
@@ -168,7 +168,7 @@ def test_a_row_that_a_query_would_now_return_is_a_conflict(handles: Handles) -> 
 
 
 def test_an_update_that_found_its_row_is_a_conflict_if_the_row_has_gone(handles: Handles) -> None:
-    tx = handles[0].begin()
+    tx = handles[0].transaction()
     assert tx.update("Person", "p0", n=1)
     handles[1].mutate(DELETE, {"k": "p0"})
     with pytest.raises(ExpectedVersionMismatch):

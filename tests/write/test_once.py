@@ -33,7 +33,7 @@ def again(graph: og.Graph) -> og.Graph:
 
 
 def seq(graph: og.Graph, branch: str = "main") -> int:
-    return graph.commit(branch).ref.seq
+    return graph.show(branch).ref.seq
 
 
 def records(folder: Path, *names: str, file: str = "people.jsonl") -> Path:
@@ -67,14 +67,14 @@ def test_what_a_mutation_asks_for_is_its_text_and_parameters(graph: og.Graph) ->
 
 def test_a_write_that_changes_nothing_is_a_commit_under_a_key_so_that_it_stays_so(graph: og.Graph) -> None:
     first = graph.mutate(GROW, {"n": "Ada"}, once="k")
-    assert first.commit == graph.commit()
+    assert first.commit == graph.head()
     graph.mutate(ADD, {"n": "Ada", "a": 36})
     assert graph.mutate(GROW, {"n": "Ada"}, once="k").commit == first.commit
     assert graph.entity("Person", "Ada")["age"] == 36  # type: ignore[index]
 
 
 def test_a_transaction_asks_for_its_statements_as_they_were_called(graph: og.Graph) -> None:
-    def write(age: int, names: list[str]) -> og.Receipt:
+    def write(age: int, names: list[str]) -> og.types.Receipt:
         with again(graph).transaction(once="k") as tx:
             tx.insert("Person", name="Ada", age=age)
             tx.insert_many("Person", ({"name": name} for name in names))
@@ -92,7 +92,7 @@ def test_a_transaction_asks_for_its_statements_as_they_were_called(graph: og.Gra
 
 
 def test_a_repeated_write_need_not_find_the_commit_that_its_first_try_expected(graph: og.Graph) -> None:
-    head = graph.commit().id
+    head = graph.head().id
     first = graph.mutate(ADD, {"n": "Ada", "a": 1}, once="k", if_commit=head)
     assert graph.mutate(ADD, {"n": "Ada", "a": 1}, once="k", if_commit=head).commit == first.commit
     with pytest.raises(PreconditionFailed):
@@ -110,7 +110,7 @@ def test_a_write_that_was_refused_may_be_tried_again_under_its_key(graph: og.Gra
 
 
 def test_threads_that_send_the_same_writes_make_one_commit_of_each(graph: og.Graph) -> None:
-    receipts: list[og.Receipt] = []
+    receipts: list[og.types.Receipt] = []
 
     def send() -> None:
         receipts.extend(graph.mutate(ADD, {"n": f"p{n}", "a": n}, once=f"k{n}") for n in range(12))
@@ -171,8 +171,8 @@ def test_a_merge_load_of_rows_that_are_there_is_a_commit_under_a_key(graph: og.G
     kept = graph.load(records(tmp_path, "Ada"), mode="merge", once="k", engine="local")
     empty = graph.load(records(tmp_path), mode="merge", once="empty", engine="local")
     assert kept.commit is not None
-    assert kept.total == og.LoadCounts(unchanged=1)
-    assert empty.commit == graph.commit()
+    assert kept.total == og.types.LoadCounts(unchanged=1)
+    assert empty.commit == graph.head()
     assert graph.load(records(tmp_path), mode="merge", once="empty", engine="local").repeated
     assert list(graph.diff("main~2", "main")) == []
 

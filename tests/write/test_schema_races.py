@@ -123,7 +123,7 @@ def merge(graph: og.Graph, _: Path) -> None:
 
 
 def optimize(graph: og.Graph, _: Path) -> None:
-    graph.optimize()
+    graph.maintenance.optimize()
 
 
 TEXT = 'query add() { insert Person { name: "Dee", age: 50, mood: "good" } }'
@@ -257,11 +257,11 @@ def race(kind: Kind, change: str, point: Failpoint, graph: og.Graph, folder: Pat
     """A writer is held at a point while the schema changes. It goes on under the new one, or hears what it does not allow; if it
     had committed before, the change is checked with its rows."""
     other = og.open(graph.uri)
-    before, applied = graph.commit().id, []
+    before, applied = graph.head().id, []
 
     def apply() -> None:
-        has_landed = other.commit().id != before
-        applied.append((has_landed, heard(lambda: other.apply_schema(CHANGES[change]))))
+        has_landed = other.head().id != before
+        applied.append((has_landed, heard(lambda: other.schema.apply(CHANGES[change]))))
 
     outcome = held_at(point, lambda: kind.run(graph, folder), apply)
     ((has_landed, applied_as),) = applied
@@ -270,7 +270,7 @@ def race(kind: Kind, change: str, point: Failpoint, graph: og.Graph, folder: Pat
     incompatible = dict(zip(INCOMPATIBLE, kind.outcomes, strict=True))
     assert outcome == (OK if has_landed else incompatible.get(change, OK)), point
     wanted = SCHEMA if is_refused else CHANGES[change]
-    assert graph.schema.hash == graph.plan_schema(wanted).catalog.hash, point
+    assert graph.schema.catalog.hash == graph.schema.plan(wanted).catalog.hash, point
     if change != "drop property" or not has_landed:
         check_people(graph, kind, "none" if is_refused else change, wrote=outcome == OK)
 
@@ -344,7 +344,7 @@ def test_a_schema_change_that_loses_to_a_writer_is_checked_again_with_its_rows(
 ) -> None:
     graph = new_graph()
     other = og.Graph(graph._repository)
-    outcome = held_at(point, lambda: graph.apply_schema(CHANGES[change]), lambda: KINDS[kind].run(other, tmp_path))
+    outcome = held_at(point, lambda: graph.schema.apply(CHANGES[change]), lambda: KINDS[kind].run(other, tmp_path))
     assert outcome == (REFUSED if KINDS[kind].breaks(change) else OK)
     landed = change if outcome == OK else "add type"
     check_people(graph, KINDS[kind], landed, wrote=True) if change != "drop property" else list(
@@ -367,9 +367,9 @@ def test_of_two_schema_changes_the_second_is_planned_again_on_the_first(
 ) -> None:
     graph = new_graph()
     other = og.Graph(graph._repository)
-    outcome = held_at(point, lambda: graph.apply_schema(CHANGES[first]), lambda: other.apply_schema(CHANGES[second]))
+    outcome = held_at(point, lambda: graph.schema.apply(CHANGES[first]), lambda: other.schema.apply(CHANGES[second]))
     assert outcome == expected
-    assert graph.schema.hash == graph.plan_schema(CHANGES[second]).catalog.hash
+    assert graph.schema.catalog.hash == graph.schema.plan(CHANGES[second]).catalog.hash
     assert [commit.kind for commit in graph.commits()].count("schema") == 1
 
 
@@ -378,8 +378,8 @@ def test_a_schema_change_that_is_in_is_acknowledged_whatever_comes_after_it(poin
     graph = new_graph()
     other = og.open(graph.uri)
     first, second = CHANGES["rename property"], CHANGES["rename property"] + "node Pet { name: String @key }"
-    assert held_at(point, lambda: graph.apply_schema(first), lambda: other.apply_schema(second)) == OK
-    assert graph.plan_schema(second).is_empty
+    assert held_at(point, lambda: graph.schema.apply(first), lambda: other.schema.apply(second)) == OK
+    assert graph.schema.plan(second).is_empty
     assert [commit.kind for commit in graph.commits()].count("schema") == 2
 
 
@@ -393,7 +393,7 @@ def test_a_prepared_load_is_resumed_under_the_schema_that_is_there_by_then(chang
             load("append")(graph, tmp_path)
     finally:
         disarm_all()
-    graph.apply_schema(CHANGES[change])
+    graph.schema.apply(CHANGES[change])
     (prepared,) = graph.recovery.list()
     outcome = heard(lambda: graph.recovery.resume(prepared.commit_id))
     assert outcome == (OK if change in COMPATIBLE else SCHEMA_CONFLICT)

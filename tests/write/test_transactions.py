@@ -57,7 +57,7 @@ def test_a_preview_shows_the_transaction_and_nobody_else_sees_it(graph: og.Graph
 
 
 def test_a_transaction_stays_on_its_snapshot(graph: og.Graph) -> None:
-    tx = graph.begin()
+    tx = graph.transaction()
     with graph.transaction() as other:
         other.insert("Person", name="Dee")
     assert tx.get("Person", "Dee") is None
@@ -223,7 +223,7 @@ def test_a_transaction_sees_what_others_wrote_before_its_first_read(tmp_path: Pa
     with graph.transaction() as tx:
         tx.insert("Person", name="b")
         assert (tx.get("Person", "a") or {})["age"] == 2
-    tx = graph.begin()
+    tx = graph.transaction()
     assert (tx.get("Person", "a") or {})["age"] == 2
     with other.transaction() as theirs:
         theirs.update("Person", "a", age=3)
@@ -234,15 +234,15 @@ def test_what_others_did_to_the_schema_is_known_where_it_matters(tmp_path: Path)
     graph = og.init(str(tmp_path / "graph"), schema=SCHEMA)
     with graph.transaction() as tx:
         tx.insert("Person", name="a")
-    og.open(str(tmp_path / "graph")).apply_schema(SCHEMA + "node Place { name: String @key }")
+    og.open(str(tmp_path / "graph")).schema.apply(SCHEMA + "node Place { name: String @key }")
     with graph.transaction() as tx:
         tx.insert("Place", name="here")
-    og.open(str(tmp_path / "graph")).apply_schema(SCHEMA + "node Place { name: String @key  size: I32? }")
+    og.open(str(tmp_path / "graph")).schema.apply(SCHEMA + "node Place { name: String @key  size: I32? }")
     graph.mutate('query q() { insert Place { name: "there", size: 1 } }')
     assert graph.entity("Place", "there") is not None
-    tx = graph.begin()
+    tx = graph.transaction()
     tx.insert("Place", name="third", size=1)
-    og.open(str(tmp_path / "graph")).apply_schema(SCHEMA + "node Place { name: String @key  size: I64? }")
+    og.open(str(tmp_path / "graph")).schema.apply(SCHEMA + "node Place { name: String @key  size: I64? }")
     with pytest.raises(ExpectedVersionMismatch):
         tx.get("Place", "here")
 
@@ -262,13 +262,13 @@ def test_a_refusal_is_judged_by_the_newest_head(tmp_path: Path) -> None:
     with other.transaction() as tx:
         tx.insert("Person", name="d")
     with pytest.raises(PreconditionFailed):
-        graph.begin(if_commit=graph.commit("main~1").id)
-    with graph.transaction(if_commit=other.commit().id) as tx:
+        graph.transaction(if_commit=graph.show("main~1").id)
+    with graph.transaction(if_commit=other.head().id) as tx:
         tx.insert("Person", name="e")
 
 
 def test_what_is_wrong_in_itself_is_said_before_who_came_first(graph: og.Graph) -> None:
-    tx = graph.begin()
+    tx = graph.transaction()
     tx.update("Person", "Ada", age=200)
     with graph.transaction() as theirs:
         theirs.update("Person", "Ada", age=3)

@@ -569,7 +569,7 @@ def with_more(content: Content) -> Content:
     return changed(content, node_Person=people, node_Team=teams, node_Chief=chiefs, edge_Leads=edges)
 
 
-def counted(receipt: og.Receipt) -> dict[str, tuple[int, ...]]:
+def counted(receipt: og.types.Receipt) -> dict[str, tuple[int, ...]]:
     return {
         key: (counts.inserted, counts.updated, counts.deleted, *([counts.replaced] if counts.replaced else []))
         for key, counts in receipt.types.items()

@@ -19,7 +19,7 @@ class Cancellation:
     >>> stop = og.Cancellation()
     >>> stop.cancel()
     >>> try:
-    ...     g.query("people.gq", name="everyone", cancel=stop)
+    ...     g.query(Path("people.gq"), name="everyone", cancel=stop)
     ... except og.errors.Cancelled as error:
     ...     assert error.outcome == "not_committed"
     """

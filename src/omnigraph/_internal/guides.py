@@ -12,12 +12,16 @@ _FOLDER = _PACKAGED if _PACKAGED.is_dir() else _PACKAGE.parents[1] / "docs"
 
 def guide(name: str) -> str:
     """The text of a page, by its name without `.md`."""
-    return (_FOLDER / f"{name}.md").read_text(encoding="utf-8")
+    path = _FOLDER / f"{name}.md"
+    return (path if path.exists() else _FOLDER / "reference" / path.name).read_text(encoding="utf-8")
 
 
 def guides() -> Iterator[str]:
-    """The names of all pages, in order."""
-    return (path.stem for path in sorted(_FOLDER.glob("*.md")))
+    """The names of all pages, in order; of those that are made from code, the one with queries to follow."""
+    return (
+        path.stem
+        for path in sorted((*_FOLDER.glob("*.md"), *_FOLDER.glob("reference/ldbc.md")), key=lambda path: path.stem)
+    )
 
 
 def title_of(text: str) -> str:

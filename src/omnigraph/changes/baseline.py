@@ -29,7 +29,7 @@ class Baseline:
     """A snapshot that was written out: how many entities, of which commit, and the cursor from which changes continue.
 
     >>> base = g.baseline("again.ndjson", types=["City"])
-    >>> assert (base.entities, base.snapshot_commit_id) == (3, g.commit().id)
+    >>> assert (base.entities, base.snapshot_commit_id) == (3, g.head().id)
     """
 
     entities: int

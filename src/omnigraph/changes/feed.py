@@ -134,8 +134,8 @@ class CommitChanges:
     """What one commit changed; a part of it when the rest is on the next page. `schema_steps` is what it changed in the schema, with
     the first part.
 
-    >>> block = g.changes(start=f"after:{g.commit('main~1').id}").blocks[0]
-    >>> assert (block.commit, len(block.changes)) == (g.commit(), 1)
+    >>> block = g.changes(start=f"after:{g.show('main~1').id}").blocks[0]
+    >>> assert (block.commit, len(block.changes)) == (g.head(), 1)
     """
 
     commit: Commit
@@ -151,7 +151,7 @@ class CommitPage(CommitChanges):
     """Changes of one commit; `next_page_token` when there are more.
 
     >>> page = g.commit_changes("main", limit=100)
-    >>> assert (page.commit, page.next_page_token) == (g.commit(), None)
+    >>> assert (page.commit, page.next_page_token) == (g.head(), None)
     """
 
     next_page_token: str | None = None

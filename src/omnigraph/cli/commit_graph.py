@@ -19,9 +19,9 @@ from omnigraph.cli.conflicts import commit_words
 from omnigraph.errors import HistoryGap, NotFound, PolicyDenied, UsageError
 
 if TYPE_CHECKING:
-    from omnigraph import Commit
     from omnigraph.client.graph import RemoteGraph
     from omnigraph.graph import Graph
+    from omnigraph.types import Commit
 
 
 # Commits in the order of Git's log: newest first, including merged ones; and the names that point to them.
@@ -97,7 +97,7 @@ def _one_by_one(graph: Graph | RemoteGraph, commit_id: str) -> Iterator[Commit]:
     wanted: str | None = commit_id
     while wanted is not None:
         try:
-            commit = graph.commit(wanted)
+            commit = graph.show(wanted)
         except (HistoryGap, NotFound):
             return
         yield commit

@@ -15,7 +15,8 @@ from omnigraph.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from omnigraph import (
+    from omnigraph import Resolution
+    from omnigraph.types import (
         Commit,
         Entity,
         EntityChange,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
         MergeResult,
         PropertyConflict,
         Receipt,
-        Resolution,
         SchemaConflict,
         TypeChanges,
     )

@@ -21,7 +21,7 @@ from omnigraph.cli.output import print_table
 from omnigraph.graph import Graph, init
 
 if TYPE_CHECKING:
-    from omnigraph import Result
+    from omnigraph.types import Result
 
 
 # The demo's data: people who follow each other (a few of them very popular), where they live and what they like.
@@ -204,7 +204,7 @@ def tell(story: Story, place: Path, sizes: Sizes, engine: Literal["local", "spar
     title = "Load, in process" if engine == "local" else "Load, on Spark"
     with story.step(f"{title}: every record checked, one commit or nothing", typed):
         receipt = graph.load(
-            files, mode="append", engine=engine, actor="demo", message="first load", show_progress=story.show
+            files, mode="append", engine=engine, actor="demo", message="first load", progress=story.show
         )
         story.say(f"{receipt.total_entities:,} entities")
     _ask(story, graph)
@@ -214,7 +214,7 @@ def tell(story: Story, place: Path, sizes: Sizes, engine: Literal["local", "spar
         for revision in ("loaded", "main"):
             result = graph.query(QUERIES, {"who": "newcomer"}, name="profile", revision=revision)
             story.say(f"{revision}: {str(result.rows[0]['name']) if result.rows else 'nobody'}")
-    with story.step("The history", "log --graph"):
+    with story.step("The history", "log --draw"):
         names = [branch.name for branch in graph.branches.list()]
         story.say(draw_commits(commits_with_merged(graph, names, limit=20), labels_of(graph)))
 

@@ -43,9 +43,9 @@ def _outcome(graph: Graph | RemoteGraph, branch: str, before: str | None, starte
 
     after = _head(graph, branch)
     if after != before:
-        return f"{branch} has moved to commit {after}; see 'omnigraph commit list' for whether that was this command"
+        return f"{branch} has moved to commit {after}; see 'omnigraph log' for whether that was this command"
     if not isinstance(graph, Graph):
-        return "the server has not published it so far, and may still do so; see 'omnigraph commit list'"
+        return "the server has not published it so far, and may still do so; see 'omnigraph log'"
     for plan in graph.recovery.list():
         if plan.branch == branch and plan.at >= started:
             return (
@@ -57,6 +57,6 @@ def _outcome(graph: Graph | RemoteGraph, branch: str, before: str | None, starte
 
 def _head(graph: Graph | RemoteGraph, branch: str) -> str | None:
     try:
-        return graph.commit(branch).id
+        return graph.show(branch).id
     except NotFound:
         return None

@@ -1,4 +1,4 @@
-"""docs/library.md, generated from the library: every public name with its signature, its docstring and its example.
+"""docs/reference/library.md, generated from the library: every public name with its signature, its docstring and its example.
 
 An example is the lines of a docstring that begin with `>>>`; the page is run by a test, from top to bottom.
 """
@@ -51,16 +51,19 @@ g = og.init("./people", SCHEMA)
 g.load("people.jsonl", mode="append", engine="local", actor="ada")
 ```
 
-Every error is an `og.errors.OmnigraphError`; [errors](errors.md) lists them. Times are `datetime` in UTC; a time without a
+Names that begin with `types` are in `omnigraph.types`: what calls return, for annotations. Every error is an `og.errors.OmnigraphError`; [errors](errors.md) lists them. Times are `datetime` in UTC; a time without a
 zone means UTC.
 '''
 
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Opening and checking": ("init", "open", "connect", "clone", "Runtime", "lint", "lint_schema"),
     "Data as it is found": ("infer_schema", "InferredSchema", "import_data", "Imported"),
-    "The graph": ("Graph", "GraphBranches", "GraphTags", "GraphRecovery", "Transaction"),
+    "The graph": (
+        *("Graph", "Transaction", "GraphSchema", "GraphBranches", "GraphTags", "GraphMaintenance", "GraphRecovery"),
+    ),
     "A graph of a server": (
-        *("RemoteGraph", "RemoteBranches", "RemoteTags", "RemoteRecovery", "RemoteStoredQueries", "ServedQuery"),
+        *("RemoteGraph", "RemoteSchema", "RemoteBranches", "RemoteTags", "RemoteMaintenance", "RemoteRecovery"),
+        *("RemoteStoredQueries", "ServedQuery"),
     ),
     "Results of reads": (
         "Result",
@@ -137,8 +140,8 @@ def library_reference() -> str:
 
 
 def _name(name: str) -> Iterator[str]:
-    value = getattr(og, name)
-    yield f"### {name}"
+    value = getattr(og if name in og.__all__ else og.types, name)
+    yield f"### {name}" if name in og.__all__ else f"### types.{name}"
     yield ""
     if inspect.isclass(value):
         yield from _class(value)
@@ -206,7 +209,9 @@ def _fields(kind: type) -> Iterator[tuple[str, str, str]]:
 
 def _constant(name: str, value: object) -> Iterator[str]:
     """An alias or a constant: its definition and its documentation."""
-    module = next((sys.modules[home] for home, names in og._EXPORTS.items() if name in names), None)
+    module = next(
+        (sys.modules[home] for home, names in (og._EXPORTS | og.types._EXPORTS).items() if name in names), None
+    )
     tree = ast.parse(inspect.getsource(module)).body if module is not None else []
     for statement, following in itertools.pairwise([*tree, None]):
         match statement:

@@ -6,14 +6,13 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import click
 
 from omnigraph.cli.interruption import Terminated, end_cleanly_on_sigterm
-from omnigraph.cli.options import collect_nothing_at_the_end, collect_rarely, leave_pandas_out, shared_flags
+from omnigraph.cli.options import collect_nothing_at_the_end, collect_rarely, is_address, leave_pandas_out, shared_flags
 from omnigraph.cli.output import print_error
 from omnigraph.errors import OmnigraphError, PreconditionFailed, UsageError
 
@@ -95,13 +94,14 @@ class Program(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Resolves a command; the address of a graph in its place opens the shell."""
-        if args and args[0] not in self.commands and args[0] not in FORMER_NAMES and _is_address(args[0]):
+        if (
+            args
+            and args[0] not in self.commands
+            and args[0] not in FORMER_NAMES
+            and (is_address(args[0]) or "/" in args[0])
+        ):
             args = ["shell", *args]
         return super().resolve_command(ctx, args)
-
-
-def _is_address(word: str) -> bool:
-    return "://" in word or "/" in word or word in (".", "..") or (Path(word) / "graph.json").is_file()
 
 
 def _show_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -129,10 +129,10 @@ def cli(**_flags: Any) -> None:
       omnigraph demo --small
       omnigraph init --schema people.pg ./people
       omnigraph load ./people --data people.jsonl --mode append
-      omnigraph query --store ./people -e 'query q() { match { $p: Person } return { $p.name } }'
+      omnigraph query ./people -e 'match { $p: Person } return { $p.name }'
 
     \b
-    The graph is named by --store, OMNIGRAPH_STORE, or defaults.store in ~/.omnigraph/config.yaml.
+    The graph is the first argument of a command, --store, OMNIGRAPH_STORE, or defaults.store in ~/.omnigraph/config.yaml.
     Shell completion: eval "$(_OMNIGRAPH_COMPLETE=bash_source omnigraph)" (or zsh_source, fish_source).
     """
 

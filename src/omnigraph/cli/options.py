@@ -6,6 +6,7 @@ omnigraph --json query ...        the same as        omnigraph query ... --json
 from __future__ import annotations
 
 import atexit
+import copy
 import functools
 import gc
 import os
@@ -13,6 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -81,9 +83,29 @@ def end_process() -> NoReturn:
     os._exit(0)
 
 
+class Spelled(click.Option):
+    """An option with other spellings, `also`, which work and are shown only on the page of other spellings."""
+
+    def __init__(self, declarations: Sequence[str], also: Sequence[str] = (), **options: Any) -> None:
+        super().__init__([*declarations, *also], **options)
+        self.also = tuple(also)
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        opts, self.opts = self.opts, [spelling for spelling in self.opts if spelling not in self.also]
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = opts
+
+
 _SHARED: dict[str, Callable[..., Any]] = {
     "store": click.option(
-        "--store", "--uri", "store", metavar="URI", help="The graph: a folder, or an s3://, gs:// or az:// address."
+        "--store",
+        "store",
+        cls=Spelled,
+        also=["--uri"],
+        metavar="URI",
+        help="The graph: a folder, or an s3://, gs:// or az:// address.",
     ),
     "server": click.option("--server", metavar="NAME|URL", help="A server: its name in the config file, or its URL."),
     "cluster": click.option("--cluster", metavar="DIR|URI", help="A cluster: its folder, its storage, or its name."),
@@ -113,6 +135,42 @@ _SPELLED = {
 Decorator = Callable[[Callable[..., Any]], Any]
 
 
+def is_address(word: str) -> bool:
+    """Whether a word is the address of a graph, and not the name of a branch, a query or a type."""
+    return "://" in word or word.startswith((".", "/", "~")) or (Path(word) / "graph.json").is_file()
+
+
+class GraphCommand(click.Command):
+    """A command of a graph, whose address may be the first argument: the same as --store."""
+
+    addresses = 0
+    """How many of the command's own arguments that come first are addresses."""
+    instead = ""
+    """For another spelling of a command, which works and is hidden: the documented one."""
+
+    @property
+    def takes_graph_first(self) -> bool:
+        """Whether the address comes before arguments of the command."""
+        arguments = [parameter for parameter in self.params if isinstance(parameter, click.Argument)]
+        takes_store = any(parameter.name == "store" for parameter in self.params)
+        return takes_store and not (arguments and arguments[0].name in ("uri", "uris"))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        leading = args[: self.addresses + 1]
+        if self.takes_graph_first and len(leading) > self.addresses and all(map(is_address, leading)):
+            twice = [word for word in args[1:] if word in ("--store", "--uri", "--server", "--cluster", "--profile")]
+            if twice:
+                raise click.UsageError(f"a graph and {twice[0]} exclude each other", ctx)
+            args = ["--store", *args]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        pieces = super().collect_usage_pieces(ctx)
+        if not self.takes_graph_first:
+            return pieces
+        return [*pieces[:1], "[GRAPH]", *(piece for piece in pieces[1:] if piece != "[GRAPH]")]
+
+
 def shared_flags(function: Callable[..., Any]) -> Callable[..., Any]:
     """Adds every shared flag to the program itself: they may precede the verb."""
     for flag in reversed(_SHARED):
@@ -130,10 +188,13 @@ def command(
     writes: bool = False,
     destroys: bool = False,
     flags: Mapping[str, Decorator] | None = None,
+    addresses: int = 0,
+    instead: str = "",
 ) -> Decorator:
     """Register a command; it gets `settings` and `out`. `served`: it also works on a graph of a server. `clustered`: it also
     works on a graph of a cluster, under its policy. Its docstring is the help: what it does, then after `\\b` its examples, then
-    after `\\b` the JSON it prints. `flags` replace shared flags that have another meaning in this command."""
+    after `\\b` the JSON it prints. `flags` replace shared flags that have another meaning in this command. `addresses` and
+    `instead` are those of `GraphCommand`."""
     taken = ["as_json", "quiet", "debug"]
     taken += ["store"] * graph + ["server"] * served + ["cluster"] * clustered
     taken += ["graph"] * (graph and (served or clustered)) + ["profile"] * (graph or served)
@@ -161,9 +222,21 @@ def command(
         for flag in [flag for flag in reversed(_SHARED) if flag in taken]:
             option: Decorator = (flags or {}).get(flag, _SHARED[flag])
             decorated = option(decorated)
-        return group.command(name)(decorated)
+        registered = group.command(name, cls=GraphCommand, hidden=bool(instead))(decorated)
+        assert isinstance(registered, GraphCommand)
+        registered.addresses, registered.instead = addresses, instead
+        return registered
 
     return register
+
+
+def other_spelling(command: click.Command, instead: str) -> click.Command:
+    """A command under a name that works and is hidden; `instead` is the documented one."""
+    other = copy.copy(command)
+    other.hidden = True
+    if isinstance(other, GraphCommand):
+        other.instead = instead
+    return other
 
 
 def _resolved(verb: str, own: Mapping[str, Any]) -> Settings:
@@ -196,7 +269,9 @@ def _resolved(verb: str, own: Mapping[str, Any]) -> Settings:
 branch_option = click.option("--branch", default="main", show_default=True, help="The branch to work on.")
 
 
-as_of_option = click.option("--as-of", "--at", "as_of", metavar="TIME", help="The branch as it was at a time (UTC).")
+as_of_option = click.option(
+    "--as-of", "as_of", cls=Spelled, also=["--at"], metavar="TIME", help="The branch as it was at a time (UTC)."
+)
 
 
 def revision_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -204,9 +279,9 @@ def revision_options(function: Callable[..., Any]) -> Callable[..., Any]:
     function = as_of_option(function)
     return click.option(
         "--revision",
-        "--branch",
-        "--snapshot",
         "revision",
+        cls=Spelled,
+        also=["--branch", "--snapshot"],
         metavar="REVISION",
         multiple=True,
         callback=_only_revision,
@@ -289,7 +364,11 @@ def named_values(pairs: Sequence[str], flag: str) -> dict[str, str]:
     return values
 
 
-uri_argument = click.argument("uri", required=False)
+uri_argument = click.argument("uri", metavar="[GRAPH]", required=False)
+
+
+def overwrite_option(what: str) -> Decorator:
+    return click.option("--overwrite", cls=Spelled, also=["--force"], is_flag=True, help=f"Replace {what}.")
 
 
 def engine_option(default: str) -> Decorator:

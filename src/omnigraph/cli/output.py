@@ -17,8 +17,8 @@ from omnigraph.wire.reads import joined_lines, text_batches
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from omnigraph import Result, SqlResult
     from omnigraph.metering import Meter
+    from omnigraph.types import Result, SqlResult
 
 
 FILE_FORMATS = ("csv", "jsonl", "parquet", "arrow")

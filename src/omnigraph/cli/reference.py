@@ -1,6 +1,6 @@
 """Pages of the documentation that are generated from the program: commands, errors, grammars, the library.
 
-python -m omnigraph.cli.reference docs        # writes commands.md, errors.md, grammar.md, library.md, http.md and openapi.json
+python -m omnigraph.cli.reference docs        # writes docs/reference/ and docs/openapi.json
 """
 
 from __future__ import annotations
@@ -8,20 +8,22 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import click
 
 from omnigraph import errors
 from omnigraph.cli.library_reference import library_reference
+from omnigraph.cli.options import GraphCommand, Spelled
 from omnigraph.errors import OmnigraphError
 from omnigraph.language.grammar_reference import grammar_reference
 from omnigraph.server.openapi import http_reference, openapi_text
 
 
 def command_reference() -> str:
-    """docs/commands.md: the `--help` of every command, on one page."""
+    """docs/reference/commands.md: the `--help` of every command, on one page."""
     from omnigraph.cli.main import cli
 
     lines = [
@@ -44,6 +46,8 @@ def command_reference() -> str:
 def _leaves(group: click.Group, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     for name in sorted(group.commands):
         command = group.commands[name]
+        if command.hidden:
+            continue
         if isinstance(command, click.Group):
             yield from _leaves(command, (*path, name))
         else:
@@ -88,7 +92,7 @@ def _cell(text: str) -> str:
 
 
 def error_reference() -> str:
-    """docs/errors.md: every code a caller can meet."""
+    """docs/reference/errors.md: every code a caller can meet."""
     return (
         "\n".join(
             [
@@ -189,12 +193,63 @@ def _migration_rules() -> Iterator[tuple[str, str]]:
     return ((code.code, f"{code.meaning} ({code.tier})") for code in MIGRATION_CODES.values())
 
 
-PAGES = {
-    "commands.md": command_reference,
-    "errors.md": error_reference,
-    "grammar.md": grammar_reference,
-    "library.md": library_reference,
-    "http.md": http_reference,
+def spelling_reference() -> str:
+    """docs/reference/spellings.md: what is accepted and shown nowhere else."""
+    from omnigraph.cli.main import FORMER_NAMES, cli
+
+    rows = [(f"omnigraph {old}", f"omnigraph {new}") for old, new in FORMER_NAMES.items()]
+    rows += _hidden_commands(cli, ())
+    flags = {spelling: record for _, command in _leaves(cli, ()) for spelling, record in _hidden_flags(command)}
+    return "\n".join(
+        [
+            "# Other spellings",
+            "",
+            "Commands and flags that are accepted and not shown by `--help`: those of the reference implementation, and former ones.",
+            "",
+            "| accepted | documented |",
+            "|---|---|",
+            *(f"| `{old}` | `{new}` |" for old, new in [*rows, *sorted(flags.items())]),
+            "",
+            "The address of the graph may also come last where the help shows it first, in `blame`, `blob`, `diff`, `run` and `show`.",
+            "",
+        ]
+    )
+
+
+def _hidden_commands(group: click.Group, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for name in sorted(group.commands):
+        command = group.commands[name]
+        words = (*path, name)
+        if isinstance(command, click.Group):
+            yield from _hidden_commands(command, words)
+        elif isinstance(command, GraphCommand) and command.instead:
+            yield f"omnigraph {' '.join(words)}", f"omnigraph {command.instead}"
+
+
+def _hidden_flags(command: click.Command) -> Iterator[tuple[str, str]]:
+    for parameter in command.params:
+        if isinstance(parameter, Spelled):
+            (shown,) = (spelling for spelling in parameter.opts if spelling not in parameter.also)
+            yield from ((spelling, shown) for spelling in parameter.also)
+
+
+def _below(make: Callable[[], str]) -> str:
+    """A page whose links to guides lead one folder up."""
+    page = make()
+    return re.sub(rf"\]\((?!(?:{'|'.join(GENERATED)})\.md|https?:|#)([\w-]+\.(?:md|json))", r"](../\1", page)
+
+
+GENERATED = {
+    "commands": command_reference,
+    "spellings": spelling_reference,
+    "errors": error_reference,
+    "grammar": grammar_reference,
+    "library": library_reference,
+    "http": http_reference,
+}
+"""The pages of docs/reference/."""
+PAGES: dict[str, Callable[[], str]] = {
+    **{f"reference/{name}.md": partial(_below, make) for name, make in GENERATED.items()},
     "openapi.json": openapi_text,
 }
 

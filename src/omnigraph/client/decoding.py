@@ -278,21 +278,21 @@ def schema_conflict(value: Json) -> SchemaConflict:
 MAX_LAST_LINE = 64 * 1024
 
 
-def write_export(pieces: Iterator[bytes], target: Target, *, force: bool) -> int:
+def write_export(pieces: Iterator[bytes], target: Target, *, overwrite: bool) -> int:
     """Write an export; returns the number of lines."""
     lines = 0
-    with outputs([target], {}, replace=force) as (file,), file.open() as out:
+    with outputs([target], {}, replace=overwrite) as (file,), file.open() as out:
         for piece in pieces:
             out.write(piece)
             lines += piece.count(b"\n")
     return lines
 
 
-def write_baseline(pieces: Iterator[bytes], target: Target, *, force: bool) -> Baseline:
+def write_baseline(pieces: Iterator[bytes], target: Target, *, overwrite: bool) -> Baseline:
     """Write a baseline and return what its last line says. ServerUnavailable if that line is missing."""
     lines = 0
     tail = b""
-    with outputs([target], {}, replace=force) as (file,), file.open() as out:
+    with outputs([target], {}, replace=overwrite) as (file,), file.open() as out:
         for piece in pieces:
             out.write(piece)
             lines += piece.count(b"\n")

@@ -12,29 +12,27 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.client import decoding
 from omnigraph.client.connection import ARROW, Connection, segment
 from omnigraph.client.histories import RemoteHistoryMethods
-from omnigraph.client.maintenance import RemoteUpkeepMethods
+from omnigraph.client.maintenance import RemoteMaintenance, RemoteRecovery
 from omnigraph.client.reading import RemoteReadMethods, stored_result
 from omnigraph.client.state import (
     COMMIT_HEADER,
     ENGINE,
-    PROPERTIES,
     REFUSED,
+    Refusing,
     RemoteState,
     checked_methods,
     is_replayed,
     no_actor,
-    not_served,
     only_default,
     params_json,
     without_nulls,
     write_headers,
 )
-from omnigraph.client.writing import RemoteWriteMethods
+from omnigraph.client.writing import RemoteSchema, RemoteWriteMethods
 from omnigraph.errors import MergeConflicts
 from omnigraph.graph.arguments import Distance, checked
 from omnigraph.graph.branches import Branch, Tag
 from omnigraph.history import MAIN, Once
-from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.plan import ResultColumn
 
 if TYPE_CHECKING:
@@ -52,7 +50,7 @@ class RemoteBranches:
     """The branches of a served graph.
 
     >>> served = og.connect("http://localhost:8080", graph="people")
-    >>> assert isinstance(served.branches, og.RemoteBranches)
+    >>> assert isinstance(served.branches, og.types.RemoteBranches)
     """
 
     def __init__(self, state: RemoteState) -> None:
@@ -142,7 +140,7 @@ class RemoteTags:
     """The tags of a served graph.
 
     >>> served = og.connect("http://localhost:8080", graph="people")
-    >>> assert isinstance(served.tags, og.RemoteTags)
+    >>> assert isinstance(served.tags, og.types.RemoteTags)
     """
 
     def __init__(self, state: RemoteState) -> None:
@@ -176,7 +174,7 @@ class RemoteTags:
 class ServedQuery:
     """A stored query of a server, with its parameters.
 
-    >>> query = og.ServedQuery("everyone", is_mutation=False, parameters=())
+    >>> query = og.types.ServedQuery("everyone", is_mutation=False, parameters=())
     >>> assert query.description is None
     """
 
@@ -192,7 +190,7 @@ class RemoteStoredQueries:
     """The stored queries of a served graph that the caller may run.
 
     >>> served = og.connect("http://localhost:8080", graph="people")
-    >>> assert isinstance(served.stored_queries, og.RemoteStoredQueries)
+    >>> assert isinstance(served.stored_queries, og.types.RemoteStoredQueries)
     """
 
     def __init__(self, state: RemoteState) -> None:
@@ -267,7 +265,7 @@ def connect(url: str, *, graph: str, token: str | None = None, timeout: float = 
 
 
 @checked_methods
-class RemoteGraph(RemoteWriteMethods, RemoteReadMethods, RemoteHistoryMethods, RemoteUpkeepMethods):
+class RemoteGraph(RemoteWriteMethods, RemoteReadMethods, RemoteHistoryMethods, Refusing):
     """A graph of a server. Safe to share between threads.
 
     It has the methods of an open graph, returns the same values and raises the same errors; methods that need direct access to
@@ -277,6 +275,8 @@ class RemoteGraph(RemoteWriteMethods, RemoteReadMethods, RemoteHistoryMethods, R
     >>> served = og.connect("http://localhost:8080", graph="people")
     >>> assert isinstance(served, og.RemoteGraph)
     """
+
+    _refused = REFUSED
 
     def __init__(self, connection: Connection, graph: str) -> None:
         self._state = RemoteState(connection, graph)
@@ -292,18 +292,6 @@ class RemoteGraph(RemoteWriteMethods, RemoteReadMethods, RemoteHistoryMethods, R
     ) -> None:
         self.close()
 
-    def __getattr__(self, name: str) -> Any:
-        reason = REFUSED.get(name)
-        if reason is None:
-            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-        if name in PROPERTIES:
-            raise not_served(name, reason)
-
-        def refused(*_arguments: Any, **_options: Any) -> Any:
-            raise not_served(name, reason)
-
-        return refused
-
     def close(self) -> None:
         """Close the connections to the server."""
         self._state.connection.close()
@@ -314,9 +302,19 @@ class RemoteGraph(RemoteWriteMethods, RemoteReadMethods, RemoteHistoryMethods, R
         return self._state.uri
 
     @property
-    def schema(self) -> Catalog:
-        """The schema at the head of main."""
-        return self._state.catalog(MAIN)
+    def schema(self) -> RemoteSchema:
+        """The schema: look at it, change it."""
+        return RemoteSchema(self._state)
+
+    @property
+    def maintenance(self) -> RemoteMaintenance:
+        """Compact and clean up; how much space the graph takes."""
+        return RemoteMaintenance(self._state)
+
+    @property
+    def recovery(self) -> RemoteRecovery:
+        """Writes that were prepared and not published."""
+        return RemoteRecovery(self._state)
 
     @property
     def branches(self) -> RemoteBranches:

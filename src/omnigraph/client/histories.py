@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from omnigraph.client import decoding
+from omnigraph.client.connection import Query
 from omnigraph.client.decoding import write_baseline
 from omnigraph.client.state import ENGINE, RemoteState, listed, only_default, without_nulls
-from omnigraph.errors import BranchNotFound, UsageError
+from omnigraph.errors import BranchNotFound, HistoryGap, QueryTimeout, UsageError
 from omnigraph.history import MAIN, Commit
 
 if TYPE_CHECKING:
+    from omnigraph._internal.deadlines import Cancellation
     from omnigraph.changes import Baseline, CommitPage, EntityChange, FeedPage, TypeChanges
     from omnigraph.language.projection import EntityKind
     from omnigraph.tasks.engines import Engine
 
 MAX_COMMITS = 128
 """How many commits a poll of changes covers at most."""
+
+
+MAX_WAIT_S = 60
+"""How long a server waits at most before it answers."""
+GRACE_S = 30.0
 
 
 class RemoteHistoryMethods:
@@ -47,7 +56,7 @@ class RemoteHistoryMethods:
             except (BranchNotFound, UsageError):
                 if revision == MAIN:
                     raise
-        newest = self.commit(revision, as_of=as_of)
+        newest = self.show(revision, as_of=as_of)
         if before is not None:
             return self._log(newest.ref.branch, limit, before, actor, kind)
         first = [newest] if actor in (None, newest.actor) and kind in (None, newest.kind) else []
@@ -65,7 +74,12 @@ class RemoteHistoryMethods:
                 break
         return commits
 
-    def commit(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Commit:
+    def head(self, branch: str = MAIN) -> Commit:
+        """The newest commit of a branch."""
+        (newest,) = self._state.get("/commits", branch=branch, limit=1).json()["commits"]
+        return decoding.commit(newest)
+
+    def show(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Commit:
         """The commit of a revision."""
         return self._state.commit(self._state.commit_id(revision, as_of))
 
@@ -125,7 +139,7 @@ class RemoteHistoryMethods:
         ops: Iterable[str] | None = None,
     ) -> CommitPage:
         """Exactly what a commit changed against its first parent, a page at a time."""
-        of = self.commit(revision, as_of=as_of)
+        of = self.show(revision, as_of=as_of)
         value = self._state.get(
             f"/commits/{of.id}/changes", limit=limit, page_token=page_token, **_filters(types, kinds, ops)
         ).json()
@@ -170,13 +184,13 @@ class RemoteHistoryMethods:
         types: Iterable[str] | None = None,
         kinds: Iterable[str] | None = None,
         ops: Iterable[str] | None = None,
-        force: bool = False,
+        overwrite: bool = False,
     ) -> Baseline:
         """The branch's head as JSON lines, and the cursor from which changes continue."""
         with self._state.connection.stream(
             "POST", f"{self._state.path}/changes/baseline", body=self._baseline_body(branch, types, kinds, ops)
         ) as pieces:
-            return write_baseline(pieces, out, force=force)
+            return write_baseline(pieces, out, overwrite=overwrite)
 
     def baseline_stream(
         self,
@@ -197,6 +211,38 @@ class RemoteHistoryMethods:
         ops: Iterable[str] | None,
     ) -> dict[str, Any]:
         return without_nulls({"branch": branch, **_filters(types, kinds, ops)})
+
+    def wait_for_change(
+        self,
+        branch: str = MAIN,
+        *,
+        since: str | None = None,
+        timeout: float | None = None,
+        cancel: Cancellation | None = None,
+    ) -> Commit | None:
+        """Wait until the head of a branch is a commit other than `since` (by default, the current one), and return it; None if
+        `timeout` seconds pass first. The server answers when the head moves."""
+        only_default("cancel", cancel, None, "use timeout instead")
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        while True:
+            head = self.head(branch)
+            since = head.id if since is None else since
+            left = end - time.monotonic()
+            if head.id != since:
+                return head
+            if left <= 0:
+                return None
+            self._wait(branch, since, left)
+
+    def _wait(self, branch: str, since: str, seconds: float) -> None:
+        """Wait until there may be a change or the time has passed; the caller then checks."""
+        wait = math.ceil(min(seconds, MAX_WAIT_S))
+        query: Query = {"branch": branch, "start": f"after:{since}", "limit": 1, "wait": wait}
+        patience = seconds if seconds <= MAX_WAIT_S else wait + GRACE_S
+        try:
+            self._state.connection.send("GET", f"{self._state.path}/changes", query=query, timeout=patience)
+        except (QueryTimeout, HistoryGap):
+            return
 
 
 def _filters(

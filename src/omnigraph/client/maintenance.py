@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.client import decoding
-from omnigraph.client.connection import Query, segment
+from omnigraph.client.connection import segment
 from omnigraph.client.decoding import optional_commit
-from omnigraph.client.state import ENGINE, RemoteState, checked_methods, no_actor, only_default, without_nulls
-from omnigraph.errors import HistoryGap, QueryTimeout
+from omnigraph.client.state import (
+    ENGINE,
+    MAINTENANCE_REFUSED,
+    Refusing,
+    RemoteState,
+    checked_methods,
+    no_actor,
+    only_default,
+    without_nulls,
+)
 from omnigraph.graph import PreparedWrite
 from omnigraph.history import MAIN, Commit, from_microseconds
 from omnigraph.indexing.indexes import IndexState
@@ -21,7 +28,6 @@ from omnigraph.maintenance.optimize import OptimizeReport, TableReport
 from omnigraph.maintenance.reports import CleanupReport, KeptBy, PendingIndex, StorageReport, TableShape, TypeStorage
 
 if TYPE_CHECKING:
-    from omnigraph._internal.deadlines import Cancellation
     from omnigraph.graph import PreparedWrite
     from omnigraph.maintenance.optimize import OptimizeReport
     from omnigraph.maintenance.reports import CleanupReport, StorageReport
@@ -85,15 +91,21 @@ def prepared_write(value: Json) -> PreparedWrite:
     )
 
 
-MAX_WAIT_S = 60
-"""How long a server waits at most before it answers."""
-GRACE_S = 30.0
+@checked_methods
+class RemoteMaintenance(Refusing):
+    """What keeps a served graph fast and small.
 
+    >>> served = og.connect("http://localhost:8080", graph="people")
+    >>> assert isinstance(served.maintenance, og.types.RemoteMaintenance)
+    """
 
-class RemoteUpkeepMethods:
-    """The methods of a served graph that maintain it."""
+    _refused = MAINTENANCE_REFUSED
 
-    _state: RemoteState
+    def __init__(self, state: RemoteState) -> None:
+        self._state = state
+
+    def __repr__(self) -> str:
+        return f"<maintenance of {self._state.uri}>"
 
     def optimize(
         self,
@@ -102,9 +114,9 @@ class RemoteUpkeepMethods:
         dry_run: bool = False,
         engine: Engine = "local",
         actor: str | None = None,
-        show_progress: bool = False,
+        progress: bool = False,
     ) -> OptimizeReport:
-        """Compact tables and bring indexes up to date, as one commit if there is anything to do. `show_progress` does nothing:
+        """Compact tables and bring indexes up to date, as one commit if there is anything to do. `progress` does nothing:
         the server works."""
         no_actor(actor)
         only_default("engine", engine, "local", ENGINE)
@@ -120,9 +132,9 @@ class RemoteUpkeepMethods:
         branches: Sequence[str] | None = None,
         dry_run: bool = False,
         engine: Engine = "local",
-        show_progress: bool = False,
+        progress: bool = False,
     ) -> CleanupReport:
-        """Remove files that nothing keeps. With `dry_run` nothing is removed. `show_progress` does nothing: the server works."""
+        """Remove files that nothing keeps. With `dry_run` nothing is removed. `progress` does nothing: the server works."""
         only_default("engine", engine, "local", ENGINE)
         body = {
             "keep": keep,
@@ -138,54 +150,13 @@ class RemoteUpkeepMethods:
         """How much storage each type takes at the head of a branch, and how much cleanup could reclaim."""
         return storage_report(self._state.get("/storage", branch=branch).json())
 
-    @property
-    def recovery(self) -> RemoteRecovery:
-        """Writes that were prepared and not published."""
-        return RemoteRecovery(self._state)
-
-    def wait_for_change(
-        self,
-        branch: str = MAIN,
-        *,
-        since: str | None = None,
-        timeout: float | None = None,
-        cancel: Cancellation | None = None,
-    ) -> Commit | None:
-        """Wait until the head of a branch is a commit other than `since` (by default, the current one), and return it; None if
-        `timeout` seconds pass first. The server answers when the head moves."""
-        only_default("cancel", cancel, None, "use timeout instead")
-        end = math.inf if timeout is None else time.monotonic() + timeout
-        while True:
-            head = self._head(branch)
-            since = head.id if since is None else since
-            left = end - time.monotonic()
-            if head.id != since:
-                return head
-            if left <= 0:
-                return None
-            self._wait(branch, since, left)
-
-    def _head(self, branch: str) -> Commit:
-        (newest,) = self._state.get("/commits", branch=branch, limit=1).json()["commits"]
-        return decoding.commit(newest)
-
-    def _wait(self, branch: str, since: str, seconds: float) -> None:
-        """Wait until there may be a change or the time has passed; the caller then checks."""
-        wait = math.ceil(min(seconds, MAX_WAIT_S))
-        query: Query = {"branch": branch, "start": f"after:{since}", "limit": 1, "wait": wait}
-        patience = seconds if seconds <= MAX_WAIT_S else wait + GRACE_S
-        try:
-            self._state.connection.send("GET", f"{self._state.path}/changes", query=query, timeout=patience)
-        except (QueryTimeout, HistoryGap):
-            return
-
 
 @checked_methods
 class RemoteRecovery:
     """Prepared writes of a served graph.
 
     >>> served = og.connect("http://localhost:8080", graph="people")
-    >>> assert isinstance(served.recovery, og.RemoteRecovery)
+    >>> assert isinstance(served.recovery, og.types.RemoteRecovery)
     """
 
     def __init__(self, state: RemoteState) -> None:

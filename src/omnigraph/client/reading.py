@@ -289,7 +289,7 @@ class RemoteReadMethods:
         as_of: str | dt.datetime | None = None,
         types: Sequence[str] | None = None,
         format: FileFormat = "jsonl",
-        force: bool = False,
+        overwrite: bool = False,
         engine: Engine = "local",
     ) -> int:
         """Write the graph, or some types of it, as JSON lines while they arrive; returns the number of entities."""
@@ -297,7 +297,7 @@ class RemoteReadMethods:
         only_default("engine", engine, "local", ENGINE)
         body = without_nulls({"snapshot": self._state.at(revision, as_of), "type_names": listed(types)})
         with self._state.connection.stream("POST", f"{self._state.path}/export", body=body) as pieces:
-            return write_export(pieces, target, force=force)
+            return write_export(pieces, target, overwrite=overwrite)
 
     def export_stream(
         self,

@@ -48,7 +48,6 @@ _SQL = "SQL runs where the storage is: open the graph with og.open, or write the
 
 REFUSED: Mapping[str, str] = {
     "transaction": _TRANSACTION,
-    "begin": _TRANSACTION,
     "stream_into": _SPARK,
     "spark": _SPARK,
     "as_": "the actor of a served graph is that of its token",
@@ -62,23 +61,44 @@ REFUSED: Mapping[str, str] = {
     "distance": "a server has the commits of a branch: use commits",
     "revert": _STORAGE,
     "reset": _STORAGE,
+    "push": _STORAGE,
+    "pull": _STORAGE,
+    "explain_load": "a server chooses where a load runs: the receipt of the load says where it did",
+}
+
+SCHEMA_REFUSED: Mapping[str, str] = {
+    "plan": "schema.apply refuses what would lose data, and its receipt has the steps; to see them first, open the graph with og.open",
+    "broken_queries": _STORAGE,
+    "diff": _STORAGE,
+}
+
+MAINTENANCE_REFUSED: Mapping[str, str] = {
     "ensure_indexes": "use optimize, which brings the indexes up to date too",
     "verify": _STORAGE,
     "repair": _STORAGE,
-    "push": _STORAGE,
-    "pull": _STORAGE,
-    "plan_schema": "apply_schema refuses what would lose data, and its receipt has the steps; to see them first, open the graph with og.open",
-    "broken_queries": _STORAGE,
-    "diff_schema": _STORAGE,
-    "explain_load": "a server chooses where a load runs: the receipt of the load says where it did",
 }
 
 PROPERTIES = frozenset({"id"})
 """The refused members that are properties."""
 
 
-def not_served(what: str, reason: str) -> UsageError:
-    return UsageError(f"a served graph has no '{what}'", hint=reason)
+class Refusing:
+    """A class whose members that are not served say why."""
+
+    _refused: Mapping[str, str] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        reason = self._refused.get(name)
+        if reason is None:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        error = UsageError(f"a served graph has no '{name}'", hint=reason)
+        if name in PROPERTIES:
+            raise error
+
+        def refused(*_arguments: Any, **_options: Any) -> Any:
+            raise error
+
+        return refused
 
 
 def only_default(what: str, value: object, default: object, reason: str) -> None:

@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.client import decoding
 from omnigraph.client.connection import NDJSON, Reply, placed_in
-from omnigraph.client.state import ENGINE, RemoteState, is_replayed, no_actor, only_default, params_json, write_headers
+from omnigraph.client.state import (
+    ENGINE,
+    SCHEMA_REFUSED,
+    Refusing,
+    RemoteState,
+    checked_methods,
+    is_replayed,
+    no_actor,
+    only_default,
+    params_json,
+    write_headers,
+)
 from omnigraph.errors import InputError, UsageError
 from omnigraph.graph.texts import read_source
 from omnigraph.history import MAIN, Once
@@ -242,14 +253,14 @@ class RemoteWriteMethods:
         if_commit: str | None = None,
         once: Once | None = None,
         dry_run: bool = False,
-        show_progress: bool = False,
-        on_progress: Callable[[Status], None] | None = None,
+        progress: bool | Callable[[Status], None] = False,
     ) -> LoadReceipt:
         """Load files, folders, globs or DataFrames (`{"Person": people}`) as one commit, or nothing. Files are sent to the server
         as they are, DataFrames as Parquet."""
         no_actor(actor)
         only_default("new_branch", new_branch, False, "make the branch first, with branches.create")
-        only_default("on_progress", on_progress, None, "a server says how far it is to those who start a job")
+        if callable(progress):
+            only_default("progress", progress, False, "a server says how far it is to those who start a job")
         only_default("map", map, None, "a server loads records that name their types and properties as the schema does")
         only_default(
             "reader_options",
@@ -301,7 +312,35 @@ class RemoteWriteMethods:
                 "POST", path, query=query, content=form.pieces, content_type=form.content_type, headers=headers
             )
 
-    def apply_schema(
+
+def _percent_encoded(text: str) -> str:
+    from urllib.parse import quote
+
+    return quote(text)
+
+
+@checked_methods
+class RemoteSchema(Refusing):
+    """The schema of a served graph.
+
+    >>> served = og.connect("http://localhost:8080", graph="people")
+    >>> assert isinstance(served.schema, og.types.RemoteSchema)
+    """
+
+    _refused = SCHEMA_REFUSED
+
+    def __init__(self, state: RemoteState) -> None:
+        self._state = state
+
+    def __repr__(self) -> str:
+        return f"<schema of {self._state.uri}>"
+
+    @property
+    def catalog(self) -> Catalog:
+        """The schema at the head of main."""
+        return self._state.catalog(MAIN)
+
+    def apply(
         self,
         schema: str | Path,
         *,
@@ -313,9 +352,9 @@ class RemoteWriteMethods:
         actor: str | None = None,
         message: str | None = None,
         if_commit: str | None = None,
-        show_progress: bool = False,
+        progress: bool = False,
     ) -> SchemaReceipt:
-        """Change main to another schema, as one commit; no commit if nothing changes. `show_progress` does nothing: the server
+        """Change main to another schema, as one commit; no commit if nothing changes. `progress` does nothing: the server
         works."""
         no_actor(actor)
         only_default("branch", branch, MAIN, "a server changes the schema of main")
@@ -327,9 +366,3 @@ class RemoteWriteMethods:
         with placed_in(text, file):
             reply = self._state.write("/schema/apply", body, None, if_commit)
         return decoding.schema_receipt(reply.json(), text)
-
-
-def _percent_encoded(text: str) -> str:
-    from urllib.parse import quote
-
-    return quote(text)

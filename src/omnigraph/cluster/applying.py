@@ -144,7 +144,7 @@ class _Apply:
             open_graph(graph.uri)  # a graph that cannot be opened is not adopted
 
     def _migrate(self, graph: GraphConfig) -> None:
-        open_graph(graph.uri).apply_schema(graph.schema_text, actor=self.actor, message="cluster apply")
+        open_graph(graph.uri).schema.apply(graph.schema_text, actor=self.actor, message="cluster apply")
 
     def _forget(self, address: str) -> None:
         record = self.resources.pop(address)
@@ -226,7 +226,7 @@ def _observed(books: LedgerStore, ledger: Ledger, address: str) -> Record:
             open_graph(record["uri"])
         elif kind == "schema":
             text = books.payload(record["digest"])
-            steps = open_graph(ledger.resources[f"graph.{name}"]["uri"]).plan_schema(text).lines()
+            steps = open_graph(ledger.resources[f"graph.{name}"]["uri"]).schema.plan(text).lines()
             if steps:
                 return {"status": "drifted", "message": f"schema_mismatch: {'; '.join(steps)}"}
     except GraphNotFound:
@@ -258,7 +258,7 @@ def import_state(
         for graph in config.graphs.values():
             if is_there(graph.uri):
                 resources[f"graph.{graph.id}"] = config.resources[f"graph.{graph.id}"]
-                if open_graph(graph.uri).plan_schema(graph.schema_text).is_empty:
+                if open_graph(graph.uri).schema.plan(graph.schema_text).is_empty:
                     resources[f"schema.{graph.id}"] = config.resources[f"schema.{graph.id}"]
                     held.keep(resources[f"schema.{graph.id}"]["digest"], graph.schema_text)
         return held.publish(

@@ -150,7 +150,7 @@ def _schema(config: ClusterConfig, id: str, before: str | None, after: str) -> I
     graph, address = config.graphs[id], f"schema.{id}"
     change: Change = "create" if before is None else "update"
     try:
-        migration = open_graph(graph.uri).plan_schema(graph.schema_text)
+        migration = open_graph(graph.uri).schema.plan(graph.schema_text)
     except GraphNotFound:
         if before is not None:
             yield Operation(address, "update", "blocked", f"graph_missing: there is no graph at {graph.uri}")

@@ -179,7 +179,7 @@ MAX_ATTEMPTS = 16
 class SchemaReceipt:
     """What a schema change did: its plan, and the commit, which is None when nothing was to change or nothing was meant to.
 
-    >>> receipt = g.apply_schema(SCHEMA, dry_run=True)
+    >>> receipt = g.schema.apply(SCHEMA, dry_run=True)
     >>> assert (receipt.commit, receipt.plan.is_empty) == (None, True)
     """
 

@@ -169,7 +169,7 @@ def _nullable(property: Property) -> Property:
 class BrokenQuery:
     """A query that a schema allows and another does not.
 
-    >>> broken = g.broken_queries(SCHEMA.replace("age: I32?", "years: I32?"), "people.gq")[0]
+    >>> broken = g.schema.broken_queries(SCHEMA.replace("age: I32?", "years: I32?"), "people.gq")[0]
     >>> assert (broken.file, "age" in broken.error) == ("people.gq", True)
     """
 

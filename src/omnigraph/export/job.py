@@ -30,7 +30,7 @@ def export(
     *,
     format: FileFormat = "jsonl",
     types: Sequence[str] | None = None,
-    force: bool = False,
+    overwrite: bool = False,
     engine: Engine = "local",
 ) -> int:
     """Write the view's entities; how many.
@@ -38,7 +38,7 @@ def export(
     JSON lines are one file. CSV and Parquet are a file a type in a folder; a single type may also go to a file named
     `.csv` or `.parquet`, to a pipe or to a stream. "-" is standard output. Files appear when all of them are complete.
     In a folder that Spark writes, a type is a folder of files, each written by a task, with rows as they are stored.
-    AlreadyExists for a file that is there, unless `force` replaces it.
+    AlreadyExists for a file that is there, unless `overwrite` replaces it.
     """
     if format not in FORMATS:
         raise UsageError(f"'{format}' is not an export format", hint=f"choose one of {', '.join(FORMATS)}")
@@ -48,9 +48,9 @@ def export(
     session = open_session(engine, view.repository.store.uri)
     if session is not None and isinstance(target, str | Path) and _is_in_folder(target, targets, format):
         names = {key: _file_name(view, key) for key in keys}
-        return PartFiles(view, str(target), format, session).write(names, replace=force)
+        return PartFiles(view, str(target), format, session).write(names, replace=overwrite)
     encoder = None if session is None else SparkEncoder(view, format, session)
-    with outputs(targets, view.repository.tables.options, replace=force) as files:
+    with outputs(targets, view.repository.tables.options, replace=overwrite) as files:
         if format == "jsonl":
             return _write(view, keys, format, files[0], encoder)
         return sum(_write(view, [key], format, file, encoder) for key, file in zip(keys, files, strict=True))

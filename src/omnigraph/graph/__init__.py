@@ -7,9 +7,9 @@ from omnigraph._internal.lazy_imports import lazy_attributes
 if TYPE_CHECKING:
     from omnigraph.graph.arguments import Distance
     from omnigraph.graph.branches import Branch, GraphBranches, GraphTags, Tag
-    from omnigraph.graph.graph import Graph, clone
+    from omnigraph.graph.graph import Graph, GraphSchema, clone
     from omnigraph.graph.importing import Imported, import_data, infer_schema
-    from omnigraph.graph.maintenance import GraphRecovery, PreparedWrite
+    from omnigraph.graph.maintenance import GraphMaintenance, GraphRecovery, PreparedWrite
     from omnigraph.graph.opening import init, open, record_spark_start
     from omnigraph.graph.reading import GraphSnapshot, TypeState
     from omnigraph.graph.texts import lint, lint_schema
@@ -30,6 +30,7 @@ _EXPORTS = {
     "omnigraph.graph.graph": (
         "clone",
         "Graph",
+        "GraphSchema",
     ),
     "omnigraph.graph.arguments": ("Distance",),
     "omnigraph.graph.importing": (
@@ -43,6 +44,7 @@ _EXPORTS = {
         "record_spark_start",
     ),
     "omnigraph.graph.maintenance": (
+        "GraphMaintenance",
         "GraphRecovery",
         "PreparedWrite",
     ),
@@ -59,7 +61,9 @@ __all__ = [
     "Distance",
     "Graph",
     "GraphBranches",
+    "GraphMaintenance",
     "GraphRecovery",
+    "GraphSchema",
     "GraphSnapshot",
     "GraphTags",
     "Imported",

@@ -232,7 +232,7 @@ def _apply_schema(call: MethodCall) -> Iterator[AccessRequest]:
 def _diff_schema(call: MethodCall) -> Iterator[AccessRequest]:
     yield AccessRequest("read", branch=call.owner("a"))
     b = call.arguments["b"]
-    if not isinstance(b, Path) and not b.endswith(".pg"):
+    if not isinstance(b, Path):
         yield AccessRequest("read", branch=call.owner("b"))
 
 
@@ -271,7 +271,9 @@ commits_asks = _revisions("read", "revision")
 """The `actor` of `commits` filters commits; it is not the caller."""
 
 GRAPH: Mapping[str, Permissions] = {
-    **dict.fromkeys(["close", "as_", "uri", "id", "branches", "tags", "recovery"], no_permission),
+    **dict.fromkeys(
+        ["close", "as_", "uri", "id", "branches", "tags", "recovery", "schema", "maintenance"], no_permission
+    ),
     **dict.fromkeys(["query"], _revisions("read", "revision", "schema_of")),
     **dict.fromkeys(
         [
@@ -288,27 +290,32 @@ GRAPH: Mapping[str, Permissions] = {
             "lint",
             "spark",
             "algorithms",
-            "commit",
+            "show",
         ],
         _revisions("read", "revision"),
     ),
     "commits": commits_asks,
     "commit_changes": _revisions("read", "revision"),
     **dict.fromkeys(["diff", "diff_stat", "distance"], _revisions("read", "a", "b")),
-    "diff_schema": _diff_schema,
-    "schema": _main("read"),
-    **dict.fromkeys(
-        ["changes", "wait_for_change", "plan_schema", "broken_queries", "storage", "explain_load"], _branch("read")
-    ),
+    **dict.fromkeys(["head", "changes", "wait_for_change", "explain_load"], _branch("read")),
     **dict.fromkeys(["export", "export_stream"], _revisions("export", "revision")),
     **dict.fromkeys(["baseline", "baseline_stream"], _branch("export")),
-    **dict.fromkeys(["mutate", "transaction", "begin", "stream_into"], _branch("change")),
+    **dict.fromkeys(["mutate", "transaction", "stream_into"], _branch("change")),
     "load": _load,
     "embed": _embed,
     "revert": _revert,
     "reset": _reset,
-    "apply_schema": _apply_schema,
-    **dict.fromkeys(["ensure_indexes", "optimize", "repair", "cleanup", "push", "pull"], _graph("admin")),
+    **dict.fromkeys(["push", "pull"], _graph("admin")),
+}
+SCHEMA: Mapping[str, Permissions] = {
+    "catalog": _main("read"),
+    **dict.fromkeys(["plan", "broken_queries"], _branch("read")),
+    "diff": _diff_schema,
+    "apply": _apply_schema,
+}
+MAINTENANCE: Mapping[str, Permissions] = {
+    **dict.fromkeys(["ensure_indexes", "optimize", "repair", "cleanup"], _graph("admin")),
+    "storage": _branch("read"),
     "verify": looks,
 }
 BRANCHES: Mapping[str, Permissions] = {

@@ -25,7 +25,7 @@ from omnigraph.storage.os_errors import raise_out_of_files
 class Distance:
     """How many commits one revision has that another does not have, and the reverse.
 
-    >>> assert g.distance("main", "main~1") == og.Distance(ahead=1, behind=0)
+    >>> assert g.distance("main", "main~1") == og.types.Distance(ahead=1, behind=0)
     """
 
     ahead: int

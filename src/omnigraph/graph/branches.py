@@ -27,7 +27,7 @@ class Tag:
     """A tag and the commit it names.
 
     >>> tag = g.tags.create("v2")
-    >>> assert (tag.name, tag.head) == ("v2", g.commit())
+    >>> assert (tag.name, tag.head) == ("v2", g.head())
     """
 
     name: str
@@ -62,7 +62,7 @@ class GraphTags:
         """Name the commit of a revision. AlreadyExists if a branch or another tag has the name.
 
         >>> tag = g.tags.create("v1", "main~1")
-        >>> assert g.query("people.gq", name="everyone", revision="v1").commit == tag.head
+        >>> assert g.query(Path("people.gq"), name="everyone", revision="v1").commit == tag.head
         """
         commit = self._repository.resolve(revision, as_of).snapshot.commit
         self._repository.history.tags.create(name, commit.ref)
@@ -89,7 +89,7 @@ class Branch:
     """A branch and its newest commit.
 
     >>> main, *others = g.branches.list()
-    >>> assert (main.name, main.head, main.at) == ("main", g.commit(), g.commit().at)
+    >>> assert (main.name, main.head, main.at) == ("main", g.head(), g.head().at)
     """
 
     name: str
@@ -124,7 +124,7 @@ class GraphBranches:
         """Create a branch at any revision: another branch's head, a tag, a commit, `branch~N`, a time. Writes one object.
 
         >>> review = g.branches.create("review", "main~1")
-        >>> assert review.head == g.commit("main~1")
+        >>> assert review.head == g.show("main~1")
         """
         history = self._repository.history
         return Branch(name, history.branches.create(name, history.revisions.entry(revision, as_of)).head.commit)
@@ -139,7 +139,7 @@ class GraphBranches:
     def distances(self) -> dict[str, Distance]:
         """By branch: how many commits it has that main does not have, and the reverse.
 
-        >>> assert g.branches.distances()["main"] == og.Distance(ahead=0, behind=0)
+        >>> assert g.branches.distances()["main"] == og.types.Distance(ahead=0, behind=0)
         """
         history = self._repository.history
         entries = history.branches.list()
@@ -189,7 +189,7 @@ class GraphBranches:
         values have changed since one was made. The commit's message names them. `expect` are the commit ids of the
         source's and the target's head that were reviewed: PreconditionFailed when either branch has moved.
 
-        >>> g.mutate("people.gq", {"name": "Ada", "age": 37}, name="grow", branch="review")
+        >>> g.mutate(Path("people.gq"), {"name": "Ada", "age": 37}, name="grow", branch="review")
         >>> merged = g.branches.merge("review", actor="ada")
         >>> assert merged.outcome == "merged"
         """

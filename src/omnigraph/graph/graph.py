@@ -11,11 +11,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import UsageError
-from omnigraph.graph.access import Caller, GraphState, public_api
+from omnigraph.graph.access import SCHEMA, Caller, GraphState, public_api
 from omnigraph.graph.arguments import checked
 from omnigraph.graph.branches import GraphBranches, GraphTags
 from omnigraph.graph.history import HistoryMethods, UndoMethods
-from omnigraph.graph.maintenance import GraphRecovery, UpkeepMethods
+from omnigraph.graph.maintenance import GraphMaintenance, GraphRecovery
 from omnigraph.graph.reading import ReadMethods
 from omnigraph.graph.texts import read_source
 from omnigraph.graph.writing import WriteMethods
@@ -51,7 +51,7 @@ def clone(
     storage_options: Mapping[str, str] | None = None,
     target_options: Mapping[str, str] | None = None,
     durability: Durability = "disk",
-    show_progress: bool = False,
+    progress: bool = False,
 ) -> CopyReport:
     """Copy a graph to another place, as an independent graph with the same identity and the same commits. `branches` are those to
     copy in addition to main (None: all); `depth` is how many commits of each (None: all): older ones are HistoryGap in the clone.
@@ -67,9 +67,9 @@ def clone(
 
     repository = Repository.open(str(source), storage_options, durability)
     place = place_of(repository, str(target), target_options, durability)
-    with shown_on(sys.stderr, show_progress) as progress:
-        workers = make_workers(engine, repository.store.uri, progress)
-        watch = CopyProgress(progress)
+    with shown_on(sys.stderr, progress) as shown:
+        workers = make_workers(engine, repository.store.uri, shown)
+        watch = CopyProgress(shown)
         return clone_graph(repository, place, branches=branches, depth=depth, workers=workers, watch=watch)
 
 
@@ -86,7 +86,7 @@ class CopyMethods(GraphState):
         engine: Engine = "local",
         storage_options: Mapping[str, str] | None = None,
         actor: str | None = None,
-        show_progress: bool = False,
+        progress: bool = False,
     ) -> CopyReport:
         """Bring a branch of another copy of this graph up to date with this one: first the missing files, then the commits.
 
@@ -106,8 +106,8 @@ class CopyMethods(GraphState):
         place = place_of(self._repository, str(target), storage_options)
         store = place.open()
         history = History(store, read_identity(store))
-        with shown_on(sys.stderr, show_progress) as progress:
-            workers, watch = make_workers(engine, self.uri, progress), CopyProgress(progress)
+        with shown_on(sys.stderr, progress) as shown:
+            workers, watch = make_workers(engine, self.uri, shown), CopyProgress(shown)
             if to is None:
                 return push(self._repository, history, branch, place, workers, watch)
             return push_as_one(self._repository, history, branch, to, place, workers, watch, actor=actor)
@@ -119,7 +119,7 @@ class CopyMethods(GraphState):
         *,
         engine: Engine = "local",
         storage_options: Mapping[str, str] | None = None,
-        show_progress: bool = False,
+        progress: bool = False,
     ) -> CopyReport:
         """The reverse of `push`: bring a branch here up to date with another copy of this graph.
 
@@ -131,9 +131,9 @@ class CopyMethods(GraphState):
         place = place_of(self._repository, str(source), storage_options)
         origin = Repository.open(place.uri, dict(place.options) or None)
         own = place_of(origin, self.uri, self._repository.tables.options)
-        with shown_on(sys.stderr, show_progress) as progress:
-            workers = make_workers(engine, self.uri, progress)
-            return push(origin, self._repository.history, branch, own, workers, CopyProgress(progress))
+        with shown_on(sys.stderr, progress) as shown:
+            workers = make_workers(engine, self.uri, shown)
+            return push(origin, self._repository.history, branch, own, workers, CopyProgress(shown))
 
 
 def place_of(
@@ -158,20 +158,30 @@ def place_of(
 
 
 @public_api
-class SchemaMethods(GraphState):
-    """The methods of a graph that compare, check and change schemas."""
+class GraphSchema:
+    """The schema of a graph: its catalog, and how it is compared and changed.
 
-    def lint(self, gq: str | Path, *, revision: str = MAIN, as_of: str | dt.datetime | None = None) -> LintReport:
-        """Check every query of a `.gq` text or file against the schema: mistakes, and advice.
+    >>> assert g.schema.catalog.edges["Knows"].target == "Person"
+    """
 
-        >>> assert g.lint("people.gq").status == "ok"
+    _asks = SCHEMA
+
+    def __init__(self, repository: Repository, caller: Caller | None = None) -> None:
+        self._repository = repository
+        self._caller = caller
+
+    def __repr__(self) -> str:
+        return f"<schema of {self._repository.store.uri}>"
+
+    @property
+    def catalog(self) -> Catalog:
+        """The schema at the head of main; `g.snapshot(revision).schema` for any other.
+
+        >>> assert list(g.schema.catalog.nodes) == ["City", "Person"]
         """
-        from omnigraph.language.query.lint import lint_queries
+        return self._repository.head(MAIN)[1].catalog
 
-        text, file = read_source(gq, ".gq")
-        return lint_queries(text, self._view(revision, as_of).catalog, file)
-
-    def plan_schema(
+    def plan(
         self,
         schema: str | Path,
         *,
@@ -181,10 +191,10 @@ class SchemaMethods(GraphState):
     ) -> MigrationPlan:
         """What changing a branch to another schema would do, step by step. Nothing is changed.
 
-        `with_` and `allow_data_loss` are as in `apply_schema`; mutations that do not fit the new schema are refused. Rows are not
-        checked: see `apply_schema(..., dry_run=True)`.
+        `with_` and `allow_data_loss` are as in `apply`; mutations that do not fit the new schema are refused. Rows are not
+        checked: see `apply(..., dry_run=True)`.
 
-        >>> plan = g.plan_schema(SCHEMA + "node Team { name: String @key }")
+        >>> plan = g.schema.plan(SCHEMA + "node Team { name: String @key }")
         >>> assert plan.lines() == ["add node type 'Team'"]
         """
         from omnigraph.evolve.apply import SchemaChange
@@ -200,28 +210,28 @@ class SchemaMethods(GraphState):
     def broken_queries(self, schema: str | Path, queries: str | Path, *, branch: str = MAIN) -> tuple[BrokenQuery, ...]:
         """Which queries of a folder of `.gq` files, or of one file, changing a branch to another schema would break.
 
-        >>> assert g.broken_queries(SCHEMA, ".") == ()
+        >>> assert g.schema.broken_queries(SCHEMA, ".") == ()
         """
         from omnigraph.evolve.migrating import broken_queries
 
-        plan = self.plan_schema(schema, branch=branch)
+        plan = self.plan(schema, branch=branch)
         return broken_queries(self._repository.head(branch)[1].catalog, plan.catalog, Path(queries))
 
-    def diff_schema(self, a: str, b: str | Path) -> MigrationPlan:
-        """The steps from the schema of one revision to that of another, or to a `.pg` file.
+    def diff(self, a: str, b: str | Path) -> MigrationPlan:
+        """The steps from the schema of one revision to that of another, or to that of a file, which is given as a `Path`.
 
-        >>> assert g.diff_schema("main", "inbox").lines() == []
+        >>> assert g.schema.diff("main", "inbox").lines() == []
         """
         from omnigraph.language.schema.migration import MigrationPlan, compare_catalogs, plan_migration
 
         before = self._repository.resolve(a).catalog
-        if isinstance(b, Path) or b.endswith(".pg"):
+        if isinstance(b, Path):
             text, file = read_source(b, ".pg")
             return plan_migration(before, text, file)
         after = self._repository.resolve(b).catalog
         return MigrationPlan(compare_catalogs(before, after), after)
 
-    def apply_schema(
+    def apply(
         self,
         schema: str | Path,
         *,
@@ -233,7 +243,7 @@ class SchemaMethods(GraphState):
         actor: str | None = None,
         message: str | None = None,
         if_commit: str | None = None,
-        show_progress: bool = False,
+        progress: bool = False,
     ) -> SchemaReceipt:
         """Change a branch to another schema, as one commit; no commit if nothing changes. SchemaChangeRefused if a step is not
         possible, or if entities prevent it, with these entities. With `dry_run` this is only checked. `with_` are mutations (a
@@ -241,7 +251,7 @@ class SchemaMethods(GraphState):
         drops. `allow_data_loss` permits hard drops, after which no read of the branch sees the values, and rounding of numbers
         that are too long for F64.
 
-        >>> receipt = g.apply_schema(SCHEMA.replace("age: I32?", "age: I64?"), branch="inbox")
+        >>> receipt = g.schema.apply(SCHEMA.replace("age: I32?", "age: I64?"), branch="inbox")
         >>> assert receipt.commit.kind == "schema"
         """
         from omnigraph.evolve.apply import SchemaChange, apply_schema
@@ -250,13 +260,13 @@ class SchemaMethods(GraphState):
 
         text, file = read_source(schema, ".pg")
         migration = None if with_ is None else Migration(*read_source(with_, ".gq"))
-        with shown_on(sys.stderr, show_progress) as progress:
+        with shown_on(sys.stderr, progress) as shown:
             return apply_schema(
                 self._repository,
                 SchemaChange(text, file, allow_data_loss, migration),
                 branch,
-                partial(make_runner, engine, self.uri, progress),
-                progress=progress,
+                partial(make_runner, engine, self._repository.store.uri, shown),
+                progress=shown,
                 dry_run=dry_run,
                 actor=actor,
                 message=message,
@@ -265,14 +275,14 @@ class SchemaMethods(GraphState):
 
 
 @public_api
-class Graph(WriteMethods, UndoMethods, UpkeepMethods, CopyMethods, ReadMethods, SchemaMethods, HistoryMethods):
+class Graph(WriteMethods, UndoMethods, CopyMethods, ReadMethods, HistoryMethods):
     """An open graph. Safe to share between threads; any number of processes may have it open.
 
     A read takes a `revision`: a branch, a tag, a commit id or a unique beginning of one, or `branch~N`, N commits before
     the branch's head. With `as_of`, a time, it reads that branch as it was then. A write takes a `branch`. Times are UTC.
 
     >>> g = og.open("./people")
-    >>> assert g.schema.edges["Knows"].target == "Person"
+    >>> assert g.head().ref.branch == "main"
     """
 
     def __repr__(self) -> str:
@@ -286,6 +296,16 @@ class Graph(WriteMethods, UndoMethods, UpkeepMethods, CopyMethods, ReadMethods, 
     ) -> None:
         """Nothing is pending: a commit is durable when the call that made it returns."""
         self.close()
+
+    def lint(self, gq: str | Path, *, revision: str = MAIN, as_of: str | dt.datetime | None = None) -> LintReport:
+        """Check every query of a `.gq` text or file against the schema: mistakes, and advice.
+
+        >>> assert g.lint(Path("people.gq")).status == "ok"
+        """
+        from omnigraph.language.query.lint import lint_queries
+
+        text, file = read_source(gq, ".gq")
+        return lint_queries(text, self._view(revision, as_of).catalog, file)
 
     def close(self) -> None:
         """Drop what is cached of the graph in memory. The graph can still be used: it then reads from storage.
@@ -310,9 +330,14 @@ class Graph(WriteMethods, UndoMethods, UpkeepMethods, CopyMethods, ReadMethods, 
         return self._repository.history.identity.graph_id
 
     @property
-    def schema(self) -> Catalog:
-        """The schema at the head of main; `g.snapshot(revision).schema` for any other."""
-        return self._repository.head(MAIN)[1].catalog
+    def schema(self) -> GraphSchema:
+        """The schema: look at it, compare it, change it."""
+        return GraphSchema(self._repository, self._caller)
+
+    @property
+    def maintenance(self) -> GraphMaintenance:
+        """Compact, index, verify, repair and clean up."""
+        return GraphMaintenance(self._repository, self._caller)
 
     @property
     def branches(self) -> GraphBranches:

@@ -46,7 +46,7 @@ class UndoMethods(GraphState):
         the commit. MergeConflicts if a conflict is not settled; nothing is published then.
 
         >>> draft = g.branches.create("draft")
-        >>> receipt = g.mutate("people.gq", {"name": "Ada", "age": 99}, name="grow", branch="draft")
+        >>> receipt = g.mutate(Path("people.gq"), {"name": "Ada", "age": 99}, name="grow", branch="draft")
         >>> result = g.revert("draft", branch="draft", actor="ada")
         >>> assert g.entity("Person", "Ada", revision="draft") == g.entity("Person", "Ada")
         """
@@ -96,10 +96,17 @@ class HistoryMethods(GraphState):
         entry = history.revisions.entry(revision, as_of)
         return history.log.page(entry, limit=limit, before=before, actor=actor, kind=kind)
 
-    def commit(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Commit:
+    def head(self, branch: str = MAIN) -> Commit:
+        """The newest commit of a branch.
+
+        >>> assert g.head().at <= dt.datetime.now(dt.UTC)
+        """
+        return self._repository.history.chain.head(branch.strip()).head.commit
+
+    def show(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Commit:
         """The commit of a revision.
 
-        >>> assert g.commit("main~1").at < g.commit().at <= dt.datetime.now(dt.UTC)
+        >>> assert g.show("main~1").at < g.show("main").at
         """
         return self._repository.history.revisions.commit(revision, as_of)
 
@@ -115,8 +122,8 @@ class HistoryMethods(GraphState):
         `timeout` seconds pass first. Writes through this graph are noticed at once, those of other processes within a quarter of
         a second. BranchNotFound if the branch is deleted meanwhile; Cancelled if `cancel` is cancelled.
 
-        >>> assert g.wait_for_change(since=g.commit("main~1").id) == g.commit()
-        >>> assert g.wait_for_change(since=g.commit().id, timeout=0.1) is None
+        >>> assert g.wait_for_change(since=g.show("main~1").id) == g.head()
+        >>> assert g.wait_for_change(since=g.head().id, timeout=0.1) is None
         """
         return self._repository.history.watch.wait(branch, since, Deadline(timeout, cancellation=cancel))
 
@@ -189,7 +196,7 @@ class HistoryMethods(GraphState):
     def distance(self, a: str, b: str = MAIN) -> Distance:
         """How far apart two revisions are: the commits that only `a` reaches, and those that only `b` does.
 
-        >>> assert g.distance("main~1") == og.Distance(ahead=0, behind=1)
+        >>> assert g.distance("main~1") == og.types.Distance(ahead=0, behind=1)
         """
         history = self._repository.history
         return distance_between(history, *(history.revisions.entry(revision) for revision in (a, b)))
@@ -213,7 +220,7 @@ class HistoryMethods(GraphState):
         """
         from omnigraph.changes import ChangeFilter, commit_changes
 
-        commit = self.commit(revision, as_of=as_of)
+        commit = self.show(revision, as_of=as_of)
         after = self._repository.view(self._repository.history.revisions.snapshot(commit.ref))
         only = ChangeFilter.of(kinds, types, ops, catalog=after.catalog)
         return commit_changes(self._repository, commit, only=only, limit=limit, page_token=page_token)
@@ -262,19 +269,19 @@ class HistoryMethods(GraphState):
         types: Iterable[str] | None = None,
         kinds: Iterable[str] | None = None,
         ops: Iterable[str] | None = None,
-        force: bool = False,
+        overwrite: bool = False,
     ) -> Baseline:
         """The branch's head as JSON lines, and the cursor from which changes continue: where a reader of changes begins.
 
-        An existing file is replaced only with `force`.
+        An existing file is replaced only with `overwrite`.
 
         >>> base = g.baseline("people.ndjson")
-        >>> assert base.snapshot_commit_id == g.commit().id
+        >>> assert base.snapshot_commit_id == g.head().id
         """
         from omnigraph.changes import ChangeFilter, write_baseline
 
         only = ChangeFilter.of(kinds, types, ops, catalog=self._repository.head(branch)[1].catalog)
-        return write_baseline(self._repository, out, branch, only=only, replace=force)
+        return write_baseline(self._repository, out, branch, only=only, replace=overwrite)
 
     def baseline_stream(
         self,
@@ -287,7 +294,7 @@ class HistoryMethods(GraphState):
         """A baseline as bytes in chunks, as in `export_stream`. Its last line is `{"baseline": {...}}`, with the cursor.
 
         >>> *_, last = b"".join(g.baseline_stream()).splitlines()
-        >>> assert g.commit().id.encode() in last
+        >>> assert g.head().id.encode() in last
         """
         from omnigraph.changes import ChangeFilter, baseline_blocks
         from omnigraph.export.job import chunks

@@ -34,7 +34,7 @@ def infer_schema(
     missing: Missing = "refuse",
     sample: int = SAMPLE_ROWS,
     storage_options: Mapping[str, str] | None = None,
-    show_progress: bool = False,
+    progress: bool = False,
 ) -> InferredSchema:
     """Infer a schema from CSV, JSON and Parquet files, SQLite and DuckDB files, and folders of them. `key` names keys that you
     know: "Port.code", or "code" for every type that has it. `null` lists texts that mean null in every column; without it only empty
@@ -53,7 +53,7 @@ def infer_schema(
     from omnigraph.infer.inferring import infer
     from omnigraph.tasks.progress import shown_on
 
-    with shown_on(sys.stderr, show_progress) as progress:
+    with shown_on(sys.stderr, progress) as shown:
         return infer(
             _listed(paths),
             keys=key,
@@ -61,7 +61,7 @@ def infer_schema(
             choices=Choices(choose or {}, takes_near=missing != "refuse"),
             sample=sample,
             options=storage_options,
-            progress=progress,
+            progress=shown,
         )
 
 
@@ -99,7 +99,7 @@ def import_data(
     message: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     durability: Durability = "disk",
-    show_progress: bool = False,
+    progress: bool = False,
 ) -> Imported:
     """Make a graph from data without a schema: infer one, create the graph, and load everything as one commit.
 
@@ -120,7 +120,7 @@ def import_data(
         missing=missing,
         sample=sample,
         storage_options=storage_options,
-        show_progress=show_progress,
+        progress=progress,
     )
     if dry_run:
         return Imported(inferred, None, None)
@@ -135,7 +135,7 @@ def import_data(
             engine=engine,
             actor=actor,
             message=message or "import",
-            show_progress=show_progress,
+            progress=progress,
         )
     except OmnigraphError as error:
         advice = (
@@ -164,8 +164,8 @@ def _new_or_empty(
         graph = open_graph(uri, storage_options=storage_options, durability=durability)
         if any(commit.kind not in ("init", "schema") for commit in graph.commits()):
             raise
-        if graph.schema.source != inferred.schema:
+        if graph.schema.catalog.source != inferred.schema:
             # The old types have no entities; they go first, so that names can be reused.
-            graph.apply_schema("", allow_data_loss=True, actor=actor)
-            graph.apply_schema(inferred.schema, actor=actor)
+            graph.schema.apply("", allow_data_loss=True, actor=actor)
+            graph.schema.apply(inferred.schema, actor=actor)
         return graph

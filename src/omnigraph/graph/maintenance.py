@@ -1,4 +1,4 @@
-"""Upkeep: indexes, compaction, verification, repair and cleanup."""
+"""Maintenance: indexes, compaction, verification, repair and cleanup."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from omnigraph.errors import CommitNotFound, Damaged
-from omnigraph.graph.access import RECOVERY, Caller, GraphState, public_api
+from omnigraph.graph.access import MAINTENANCE, RECOVERY, Caller, public_api
 from omnigraph.history import MAIN, Commit, CommitKind, History, PreparedPlan, check_attribution, from_microseconds
 from omnigraph.history.plan import DamagedPlan
 from omnigraph.snapshot import Repository
@@ -123,14 +123,26 @@ class GraphRecovery:
 
 
 @public_api
-class UpkeepMethods(GraphState):
-    """The methods of a graph that keep it fast, intact and small."""
+class GraphMaintenance:
+    """What keeps a graph fast, intact and small.
+
+    >>> assert g.maintenance.verify().is_whole
+    """
+
+    _asks = MAINTENANCE
+
+    def __init__(self, repository: Repository, caller: Caller | None = None) -> None:
+        self._repository = repository
+        self._caller = caller
+
+    def __repr__(self) -> str:
+        return f"<maintenance of {self._repository.store.uri}>"
 
     def ensure_indexes(self, branch: str = MAIN, *, actor: str | None = None) -> Commit | None:
         """Make every declared index cover every row, as one commit; None if they do already.
 
-        >>> g.ensure_indexes()
-        >>> assert g.ensure_indexes() is None
+        >>> g.maintenance.ensure_indexes()
+        >>> assert g.maintenance.ensure_indexes() is None
         """
         from omnigraph.maintenance.optimize import maintain
 
@@ -143,28 +155,28 @@ class UpkeepMethods(GraphState):
         dry_run: bool = False,
         engine: Engine = "local",
         actor: str | None = None,
-        show_progress: bool = False,
+        progress: bool = False,
     ) -> OptimizeReport:
         """Compact tables, sort edges by their source and bring indexes up to date, as one commit if there is anything to do.
 
         The data stays as it is: the commit's diff is empty. It gets published even if writers never pause. With an engine on Spark,
         large tables are written and indexed by Spark's workers. `dry_run` only says what would be done, and why.
 
-        >>> report = g.optimize(dry_run=True)
+        >>> report = g.maintenance.optimize(dry_run=True)
         >>> assert report.tables[0].actions
-        >>> assert g.optimize(actor="ada").commit.kind == "optimize"
+        >>> assert g.maintenance.optimize(actor="ada").commit.kind == "optimize"
         """
         from omnigraph.maintenance.optimize import maintain
         from omnigraph.tasks.progress import shown_on
 
-        with shown_on(sys.stderr, show_progress) as progress:
+        with shown_on(sys.stderr, progress) as shown:
             return maintain(
                 self._repository,
                 branch,
                 rewrite=True,
                 dry_run=dry_run,
                 actor=actor,
-                workers=make_workers(engine, self.uri, progress),
+                workers=make_workers(engine, self._repository.store.uri, shown),
             )
 
     def verify(
@@ -175,7 +187,7 @@ class UpkeepMethods(GraphState):
         all: bool = False,
         deep: bool = False,
         engine: Engine = "local",
-        show_progress: bool = False,
+        progress: bool = False,
     ) -> VerifyReport:
         """Whether the graph is intact: every retained commit of a branch (main) can be read, and every file that it needs exists,
         with its size and its digest. Of another revision, or a branch `as_of` a time, only that commit is checked; `all` checks
@@ -184,16 +196,14 @@ class UpkeepMethods(GraphState):
         With `deep` the rows are read too, at the heads of the branches and at the tags, or at the revision: their number,
         every rule of the schema, and whether indexes answer as scans do.
 
-        >>> report = g.verify(deep=True)
+        >>> report = g.maintenance.verify(deep=True)
         >>> assert report.is_whole, report.findings
         """
         from omnigraph.maintenance.verify.job import verify
 
         if as_of is not None:
             revision = self._repository.history.revisions.commit(revision or MAIN, as_of).id
-        return verify(
-            self._repository, revision=revision, all=all, deep=deep, engine=engine, show_progress=show_progress
-        )
+        return verify(self._repository, revision=revision, all=all, deep=deep, engine=engine, show_progress=progress)
 
     def repair(
         self,
@@ -201,19 +211,19 @@ class UpkeepMethods(GraphState):
         *,
         lost: Lost = "report",
         deep: bool = False,
-        yes: bool = False,
+        dry_run: bool = True,
         actor: str | None = None,
         engine: Engine = "local",
-        show_progress: bool = False,
+        progress: bool = False,
     ) -> RepairReport:
-        """Look for damage everywhere and repair what can be repaired; without `yes`, only report what would be done.
+        """Look for damage everywhere and repair what can be repaired; with `dry_run`, as by default, only report what would be done.
 
         Segments of the log, stored ancestries and watermarks are written again; damaged indexes are built again at the heads
         of branches (with `deep`, stale ones too). What is lost is reported. If the head of `branch` cannot be read in full,
         `lost="reset"` sets it to its newest intact commit, as a new commit, and `lost="drop"` commits it without the rows whose
         files are lost and without the edges that start or end at them.
 
-        >>> report = g.repair()
+        >>> report = g.maintenance.repair()
         >>> assert report.is_whole and report.steps == ()
         """
         from omnigraph.maintenance.repair.job import repair
@@ -223,10 +233,10 @@ class UpkeepMethods(GraphState):
             branch,
             lost=lost,
             deep=deep,
-            yes=yes,
+            yes=not dry_run,
             actor=actor,
             engine=engine,
-            show_progress=show_progress,
+            show_progress=progress,
         )
 
     def cleanup(
@@ -237,7 +247,7 @@ class UpkeepMethods(GraphState):
         branches: Sequence[str] | None = None,
         dry_run: bool = False,
         engine: Engine = "local",
-        show_progress: bool = False,
+        progress: bool = False,
     ) -> CleanupReport:
         """Remove files that nothing keeps. With `dry_run` nothing is removed.
 
@@ -247,8 +257,8 @@ class UpkeepMethods(GraphState):
         branches and interrupted writes left behind is removed too. Nothing is removed that was superseded, or staged, within the
         last hour. A commit that was removed can no longer be read (HistoryGap); its record stays in the log.
 
-        >>> report = g.cleanup(keep=10, older_than="7d")
-        >>> assert g.verify(all=True).is_whole
+        >>> report = g.maintenance.cleanup(keep=10, older_than="7d")
+        >>> assert g.maintenance.verify(all=True).is_whole
         """
         from omnigraph.maintenance.cleanup_job import cleanup
 
@@ -259,14 +269,14 @@ class UpkeepMethods(GraphState):
             branches=branches,
             dry_run=dry_run,
             engine=engine,
-            show_progress=show_progress,
+            show_progress=progress,
         )
 
     def storage(self, branch: str = MAIN) -> StorageReport:
         """How much storage each type takes at the head of a branch, how much older commits need in addition, how much cleanup
         could reclaim, and how much each branch and tag alone keeps.
 
-        >>> for each in g.storage().types:
+        >>> for each in g.maintenance.storage().types:
         ...     print(each.type, each.rows, each.live_bytes, each.reclaimable_bytes)
         """
         from omnigraph.maintenance.cleanup_job import storage

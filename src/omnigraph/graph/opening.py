@@ -47,14 +47,13 @@ def init(
     actor: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     durability: Durability = "disk",
-    memory: str | int | None = None,
     runtime: Runtime | None = None,
     policy: Authorizer | None = None,
 ) -> Graph:
     """Create a graph at a folder or address, with the schema of a `.pg` text or file.
 
-    AlreadyExists if there is one; SchemaError if the schema does not compile. In both cases nothing is written. `memory`,
-    `runtime` and `policy` are as in `open`.
+    AlreadyExists if there is one; SchemaError if the schema does not compile. In both cases nothing is written. `runtime`
+    and `policy` are as in `open`.
 
     >>> cities = og.init("./cities", schema="node City { name: String @key }")
     >>> assert list(cities.schema.nodes) == ["City"]
@@ -63,7 +62,7 @@ def init(
 
     text, file = read_source(schema, ".pg")
     catalog = compile_schema(text, file, new_table_id=new_table_id)
-    shared, caller = _runtime(memory, runtime), _caller(policy)
+    shared, caller = _runtime(runtime), _caller(policy)
     return Graph(Repository.create(str(uri), catalog, storage_options, durability, actor, shared), caller)
 
 
@@ -73,7 +72,6 @@ def open(
     *,
     storage_options: Mapping[str, str] | None = None,
     durability: Durability = "disk",
-    memory: str | int | None = None,
     runtime: Runtime | None = None,
     verify: Verify = "used",
     policy: Authorizer | None = None,
@@ -81,11 +79,11 @@ def open(
 ) -> Graph:
     """Open an existing graph. GraphNotFound if there is none, UnsupportedFormat if it needs a newer omnigraph.
 
-    `memory` limits what is cached in memory ("1GiB" by default); graphs that are given the same `runtime` share one
-    limit.
+    `runtime` limits what is cached in memory: `og.Runtime("2GiB")`, where the default is 1 GiB; graphs that are given the same
+    one share its limit.
 
     Later reads check what can be checked at no cost: all of history, and the small files of tables. With
-    `verify="full"` everything is read and checked now, as `Graph.verify(all=True)` does: Damaged if a file is missing or does not
+    `verify="full"` everything is read and checked now, as `g.maintenance.verify(all=True)` does: Damaged if a file is missing or does not
     have the content that was written.
 
     With a `policy` every call is checked first, including reads: `g.as_(actor)` is the graph as that actor uses it, and a call
@@ -94,7 +92,7 @@ def open(
     If it is `read_only`, every call that would change the graph is a UsageError.
 
     >>> with og.open("./cities", verify="full") as cities:
-    ...     assert cities.commit().kind == "init"
+    ...     assert cities.head().kind == "init"
     """
     if verify not in ("used", "full"):
         raise UsageError(f"{verify!r} is not a way to verify a graph", hint='verify="used" or verify="full"')
@@ -106,7 +104,7 @@ def open(
     caller = _caller(policy)
     if read_only:
         caller = replace(caller or Caller(None, None), is_read_only=True)
-    repository = Repository.open(str(uri), storage_options, durability, _runtime(memory, runtime))
+    repository = Repository.open(str(uri), storage_options, durability, _runtime(runtime))
     if verify == "full":
         from omnigraph.maintenance.verify.job import verify as verify_graph
 
@@ -118,13 +116,9 @@ def _caller(policy: Authorizer | None) -> Caller | None:
     return None if policy is None else Caller(check_gate(policy), None)
 
 
-def _runtime(memory: str | int | None, runtime: Runtime | None) -> Runtime:
+def _runtime(runtime: Runtime | None) -> Runtime:
     if runtime is None:
-        return Runtime() if memory is None else Runtime(memory)
+        return Runtime()
     if not isinstance(runtime, Runtime):
         raise UsageError(f"expected a Runtime, got {type(runtime).__name__}", hint='og.Runtime(memory="1GiB")')
-    if memory is not None:
-        raise UsageError(
-            "memory and runtime exclude each other", hint="set the limit of the runtime: og.Runtime(memory=...)"
-        )
     return runtime

@@ -168,7 +168,7 @@ class GraphTables:
         """The rows of a read as a DataFrame that nothing is collected for: Spark plans the read together with what follows. Its
         session is one of its own, with the settings that the meaning of the query depends on. A whole entity is its id.
 
-        >>> friends = tables.query("people.gq", {"of": "Ada"}, name="friends")
+        >>> friends = tables.query(Path("people.gq"), {"of": "Ada"}, name="friends")
         >>> assert friends.where("name like 'B%'").count() == 1
         """
         from omnigraph.spark.queries import read_frame
@@ -222,7 +222,7 @@ class GraphSnapshot:
     """One immutable state of the graph. Every type that the schema declares is listed, edges first.
 
     >>> old = g.snapshot("main~1")
-    >>> assert old.commit == g.commit("main~1")
+    >>> assert old.commit == g.show("main~1")
     >>> assert list(old.schema.nodes) == ["Person", "City"]
     """
 
@@ -269,9 +269,9 @@ class ReadMethods(GraphState):
         The query is written for the snapshot's own schema, or for that of the revision `schema_of`: an old state can be queried
         by newer names, unless its entities may lack what the newer schema requires.
 
-        >>> result = g.query("people.gq", {"of": "Ada"}, name="friends")
+        >>> result = g.query(Path("people.gq"), {"of": "Ada"}, name="friends")
         >>> assert result.rows == [{"name": "Bo"}]
-        >>> assert g.query("people.gq", {"of": "Bo"}, name="friends", revision="main~3").rows == []
+        >>> assert g.query(Path("people.gq"), {"of": "Bo"}, name="friends", revision="main~3").rows == []
         """
         deadline = Deadline(timeout, cancellation=cancel)
         view = self._view(revision, as_of)
@@ -304,8 +304,8 @@ class ReadMethods(GraphState):
         """How a query would run: its steps as a tree, their access paths, and the expected numbers of rows. Inputs are read only
         as far as the choice of a path depends on them. With `analyze` the query is run, and every step has its rows and its time.
 
-        >>> print(g.explain("people.gq", {"of": "Ada"}, name="friends"))
-        >>> ran = g.explain("people.gq", {"of": "Ada"}, name="friends", analyze=True)
+        >>> print(g.explain(Path("people.gq"), {"of": "Ada"}, name="friends"))
+        >>> ran = g.explain(Path("people.gq"), {"of": "Ada"}, name="friends", analyze=True)
         >>> assert ran.steps[0].rows == 1
         """
         from omnigraph.read import explain
@@ -388,12 +388,12 @@ class ReadMethods(GraphState):
         as_of: str | dt.datetime | None = None,
         types: Sequence[str] | None = None,
         format: FileFormat = "jsonl",
-        force: bool = False,
+        overwrite: bool = False,
         engine: Engine = "local",
     ) -> int:
         """Write the graph, or some types of it, at any snapshot; returns the number of entities. CSV and Parquet are written to a
         folder with one file per type, or one type to a file named `.csv` or `.parquet`. "-" is standard output. AlreadyExists if
-        a file exists, unless `force`.
+        a file exists, unless `overwrite`.
 
         >>> assert g.export("export.jsonl") == 6
         >>> assert g.export("export.csv", format="csv", types=["Person"]) == 3
@@ -401,7 +401,7 @@ class ReadMethods(GraphState):
         from omnigraph.export.job import export
 
         view = self._view(revision, as_of)
-        return export(view, target, format=format, types=types, force=force, engine=engine)
+        return export(view, target, format=format, types=types, overwrite=overwrite, engine=engine)
 
     def export_stream(
         self,

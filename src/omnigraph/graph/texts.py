@@ -83,15 +83,15 @@ def declared_parameters(gq: str | Path, name: str | None) -> list[str]:
 
 
 def read_source(text_or_path: str | Path | SourceText, suffix: str = "") -> SourceText:
-    """A text and, if it was read from a file, its path. A Path, or a one-line string that ends in `suffix`, is read."""
+    """A text and, if it was read from a file, its path. A Path is a file and a string is a text, never the name of a file."""
     if isinstance(text_or_path, SourceText):
         return text_or_path
-    is_path = isinstance(text_or_path, Path) or (
-        suffix != "" and text_or_path.endswith(suffix) and "\n" not in text_or_path
-    )
-    if not is_path:
-        return SourceText(str(text_or_path), None)
-    path = Path(text_or_path)
+    if not isinstance(text_or_path, Path):
+        text = str(text_or_path)
+        if suffix and text.endswith(suffix) and "\n" not in text and "{" not in text:
+            raise UsageError(f"{text!r} is the name of a file, not a text", hint=f"Path({text!r}) is the file")
+        return SourceText(text, None)
+    path = text_or_path
     try:
         return SourceText(path.read_text(encoding="utf-8"), str(path))
     except OSError as error:

@@ -33,10 +33,10 @@ class Transaction:
     """Statements that see the branch as it was when the transaction began or, if another process has written since this one last
     looked, when it first read.
 
-    As a block (`with g.transaction() as tx`) it commits at the end, or rolls back when the block raises. By hand it is begun
-    with `g.begin()` and ended with `commit()` or `rollback()`. Not for sharing between threads.
+    As a block (`with g.transaction() as tx`) it commits at the end, or rolls back when the block raises; without a block,
+    `commit()` or `rollback()` ends it. Not for sharing between threads.
 
-    >>> tx = g.begin(actor="ada")
+    >>> tx = g.transaction(actor="ada")
     >>> assert (tx.branch, repr(tx)) == ("main", "<Transaction on main, open>")
     """
 
@@ -136,7 +136,7 @@ class Transaction:
     def mutate(self, gq: str | Path, params: Mapping[str, object] | None = None, *, name: str | None = None) -> str:
         """Run a mutation's statements, which see what this transaction did before. Returns the name of the mutation.
 
-        >>> tx.mutate("people.gq", {"name": "Dee", "age": 54}, name="grow")
+        >>> tx.mutate(Path("people.gq"), {"name": "Dee", "age": 54}, name="grow")
         """
         from omnigraph.write import adds_only
 
@@ -180,7 +180,7 @@ class Transaction:
     ) -> Result:
         """Run a read that sees this transaction's own changes; after `timeout` seconds it ends with QueryTimeout.
 
-        >>> assert tx.query("people.gq", {"of": "Dee"}, name="friends").rows == [{"name": "Ada"}]
+        >>> assert tx.query(Path("people.gq"), {"of": "Dee"}, name="friends").rows == [{"name": "Ada"}]
         """
         from omnigraph.read import run_read
 
@@ -216,7 +216,7 @@ class Transaction:
     def rollback(self) -> None:
         """Discard everything. Does nothing if the transaction has ended already.
 
-        >>> tx = g.begin()
+        >>> tx = g.transaction()
         >>> tx.delete("Person", "Ada")
         >>> tx.rollback()
         >>> assert g.entity("Person", "Ada") is not None

@@ -45,7 +45,7 @@ class WriteMethods(GraphState):
 
         `once` is as in `transaction`: a repeated write has the same text, parameters and name.
 
-        >>> receipt = g.mutate("people.gq", {"name": "Bo", "age": 28}, name="grow", actor="ada", message="a birthday")
+        >>> receipt = g.mutate(Path("people.gq"), {"name": "Bo", "age": 28}, name="grow", actor="ada", message="a birthday")
         >>> assert receipt.affected_nodes == 1
         """
         with self.transaction(branch, actor=actor, message=message, if_commit=if_commit, once=once) as transaction:
@@ -61,7 +61,8 @@ class WriteMethods(GraphState):
         if_commit: str | None = None,
         once: Once | None = None,
     ) -> Transaction:
-        """Statements that are published together when the block ends, or not at all when it raises.
+        """Statements that are published together when the block ends, or not at all when it raises. Without a block, `commit()` or
+        `rollback()` ends the transaction.
 
         PreconditionFailed if `if_commit` is not the branch's head.
 
@@ -72,7 +73,7 @@ class WriteMethods(GraphState):
         >>> with g.transaction(actor="ada", once="orders-2026-11-15") as tx:
         ...     tx.insert("Person", name="Cy", age=51)
         ...     tx.insert("Knows", from_="Bo", to="Cy")
-        >>> assert tx.receipt.commit == g.commit()
+        >>> assert tx.receipt.commit == g.head()
         """
         return Transaction(
             self._repository,
@@ -84,23 +85,6 @@ class WriteMethods(GraphState):
             once=once,
             caller=None if self._caller is None else replace(self._caller, actor=actor),
         )
-
-    def begin(
-        self,
-        branch: str = MAIN,
-        *,
-        actor: str | None = None,
-        message: str | None = None,
-        if_commit: str | None = None,
-        once: Once | None = None,
-    ) -> Transaction:
-        """Like `transaction`, without a block: end it with `commit()` or `rollback()`.
-
-        >>> tx = g.begin()
-        >>> tx.insert("Person", name="Nobody")
-        >>> tx.rollback()
-        """
-        return self.transaction(branch, actor=actor, message=message, if_commit=if_commit, once=once)
 
     def load(
         self,
@@ -130,8 +114,7 @@ class WriteMethods(GraphState):
         if_commit: str | None = None,
         once: Once | None = None,
         dry_run: bool = False,
-        show_progress: bool = False,
-        on_progress: Callable[[Status], None] | None = None,
+        progress: bool | Callable[[Status], None] = False,
     ) -> LoadReceipt:
         """Load files, folders, globs, addresses or DataFrames (`{"Person": people}`, or one with its `type`) as one commit, or nothing.
 
@@ -160,8 +143,8 @@ class WriteMethods(GraphState):
         With `dry_run` nothing is published: the receipt's `types` count what would be loaded, and its `refusals` what would not,
         by reason. To find out, the rows are staged as in a load, and removed again.
 
-        `on_progress` is called from time to time with the progress of the load; if it raises, the load ends and nothing is
-        published.
+        `progress=True` shows the progress on stderr. A function is called from time to time with a `Status`; if it raises, the load
+        ends and nothing is published.
 
         >>> receipt = g.load("people.jsonl", mode="merge", branch="inbox", from_="main~1", engine="local")
         >>> assert (receipt.total.updated, receipt.total.unchanged, receipt.branch_created) == (1, 3, True)
@@ -193,8 +176,8 @@ class WriteMethods(GraphState):
             permit=self._permit(branch, mode, actor),
             dry_run=dry_run,
         )
-        with shown_on(sys.stderr, show_progress, on_progress) as progress:
-            return load(self._repository, sources, options, progress, self._committer)
+        with shown_on(sys.stderr, progress) as shown:
+            return load(self._repository, sources, options, shown, self._committer)
 
     def explain_load(
         self,
@@ -241,7 +224,7 @@ class WriteMethods(GraphState):
         dry_run: bool = False,
         actor: str | None = None,
         message: str | None = None,
-        show_progress: bool = False,
+        progress: bool = False,
     ) -> EmbedReport:
         """Compute the vectors that `@embed` declares for stored texts: the missing ones, or all of them, even where a vector was
         given. `types` limits this to some types.
@@ -257,7 +240,7 @@ class WriteMethods(GraphState):
         from omnigraph.maintenance.embed import embed
         from omnigraph.tasks.progress import shown_on
 
-        with shown_on(sys.stderr, show_progress) as progress:
+        with shown_on(sys.stderr, progress) as shown:
             return embed(
                 self._repository,
                 self._committer,
@@ -267,7 +250,7 @@ class WriteMethods(GraphState):
                 dry_run=dry_run,
                 actor=actor,
                 message=message,
-                progress=progress,
+                progress=shown,
             )
 
     def stream_into(

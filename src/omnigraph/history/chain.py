@@ -392,7 +392,7 @@ def swept(branch: str, what: str, floor: int) -> HistoryGap:
         f"{what} was removed by cleanup, or not copied by a clone: branch '{branch}' has entries from {floor} on",
         branch=branch,
         watermark=floor,
-        hint="start from a newer commit; 'omnigraph commit list' shows them",
+        hint="start from a newer commit; 'omnigraph log' shows them",
     )
 
 

@@ -106,7 +106,7 @@ class Log:
         if commit is None:
             raise CommitNotFound(
                 f"commit '{commit_id}' is not in branch '{entry.branch}'",
-                hint=f"omnigraph commit list --branch {entry.branch} shows its commits",
+                hint=f"omnigraph log --revision {entry.branch} shows its commits",
             )
         return commit
 

@@ -205,5 +205,5 @@ def _unknown(revision: str) -> CommitNotFound:
     if parse_time(revision) is not None:
         hint = "a time is given with as_of= (--as-of)"
     else:
-        hint = "see 'omnigraph branch list', 'omnigraph tag list' and 'omnigraph commit list'"
+        hint = "see 'omnigraph branch list', 'omnigraph tag list' and 'omnigraph log'"
     return CommitNotFound(f"'{revision}' is not a branch, branch~N, tag or commit id", hint=hint)

@@ -231,8 +231,8 @@ class WriteKey:
 class Commit:
     """A commit record. Its time grows along a branch.
 
-    >>> last = g.commit()
-    >>> assert (last.kind, last.ref.branch, last.parent.id) == ("mutation", "main", g.commit("main~1").id)
+    >>> last = g.head()
+    >>> assert (last.kind, last.ref.branch, last.parent.id) == ("mutation", "main", g.show("main~1").id)
     """
 
     ref: CommitRef

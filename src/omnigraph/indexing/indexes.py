@@ -44,7 +44,7 @@ def _for_property(property: Property) -> Iterator[IndexSpec]:
 class IndexState:
     """One declared index of one table: how many rows it covers, and how many a read still has to scan.
 
-    >>> person = next(each for each in g.storage().types if each.type == "node:Person")
+    >>> person = next(each for each in g.maintenance.storage().types if each.type == "node:Person")
     >>> assert {index.column for index in person.indexes} == {"id", "name"}
     """
 

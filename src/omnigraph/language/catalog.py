@@ -221,7 +221,7 @@ EntityType = NodeType | EdgeType
 class Catalog(Frozen):
     """A compiled schema. `hash` is `sha256:<hex>` over its canonical form; equal hashes mean equal meaning.
 
-    >>> schema = g.schema
+    >>> schema = g.schema.catalog
     >>> assert (list(schema.nodes), list(schema.edges)) == (["Person", "City"], ["Knows", "LivesIn"])
     """
 

@@ -30,7 +30,7 @@ _RULE = re.compile(r"\w+: ")
 
 
 def grammar_reference() -> str:
-    """The reference for both languages, as docs/grammar.md holds it."""
+    """The reference for both languages, as docs/reference/grammar.md holds it."""
     parts = [_HEAD, _forms(), _functions(), _FOR_TOOLS]
     for parser, tokens in ((SchemaParser, schema_terminals()), (QueryParser, query_terminals())):
         # A class comes before those that it is built on: from the whole to its parts.

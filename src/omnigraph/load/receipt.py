@@ -124,7 +124,7 @@ class LoadCounts:
     An overwrite counts every entity of the input as inserted and every one that was there before as deleted. A record that is to
     delete what is not there counts as unchanged.
 
-    >>> assert loaded.types["node:City"] == og.LoadCounts(unchanged=1)
+    >>> assert loaded.types["node:City"] == og.types.LoadCounts(unchanged=1)
     """
 
     inserted: int = 0

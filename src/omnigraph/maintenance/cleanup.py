@@ -94,7 +94,7 @@ class Survey:
 class Totals:
     """A number of files, and their total size in bytes.
 
-    >>> assert g.storage().history_objects.files >= 1
+    >>> assert g.maintenance.storage().history_objects.files >= 1
     """
 
     files: int = 0

@@ -50,7 +50,7 @@ MIN_WORTHWHILE_ROWS = 4_096
 class TableReport:
     """What `optimize` did to the table of a type (or would do), why, and how it is stored before and after.
 
-    >>> for table in g.optimize(dry_run=True).tables:
+    >>> for table in g.maintenance.optimize(dry_run=True).tables:
     ...     print(table.table_key, table.actions)
     """
 
@@ -73,7 +73,7 @@ class TableReport:
 class OptimizeReport:
     """The commit that `optimize` made, if there was anything to do, and a report of every table.
 
-    >>> assert g.optimize(dry_run=True).commit is None
+    >>> assert g.maintenance.optimize(dry_run=True).commit is None
     """
 
     commit: Commit | None

@@ -28,7 +28,7 @@ from omnigraph.tasks.runner import IN_PROCESS, Workers
 class PendingIndex:
     """An index that does not cover every row yet, and why; reads scan the other rows.
 
-    >>> for table in g.optimize(dry_run=True).tables:
+    >>> for table in g.maintenance.optimize(dry_run=True).tables:
     ...     for index in table.before.pending:
     ...         print(table.table_key, index.column, index.rows, index.reason)
     """
@@ -43,7 +43,7 @@ class PendingIndex:
 class TableShape:
     """How the rows of a type are stored.
 
-    >>> shapes = {table.table_key: table.before for table in g.optimize(dry_run=True).tables}
+    >>> shapes = {table.table_key: table.before for table in g.maintenance.optimize(dry_run=True).tables}
     >>> assert shapes["node:Person"].fragments >= 1
     """
 
@@ -94,7 +94,7 @@ def parse_duration(text: str) -> float:
 class KeptBy:
     """What one branch or tag keeps, and how much of it nothing else keeps: deleting it and running cleanup frees that much.
 
-    >>> [main] = [kept for kept in g.storage().kept if kept.name == "branch main"]
+    >>> [main] = [kept for kept in g.maintenance.storage().kept if kept.name == "branch main"]
     >>> assert main.commits >= 1
     """
 
@@ -111,7 +111,7 @@ class CleanupReport:
     `waiting` is what nothing needs and is too young to be removed; `watermarks` gives, for each branch that lost commits, the
     position from which it keeps them; `foreign` are files that are not the graph's own, and were left alone.
 
-    >>> report = g.cleanup(keep=10, dry_run=True)
+    >>> report = g.maintenance.cleanup(keep=10, dry_run=True)
     >>> assert report.files == sum(totals.files for totals in report.removed.values())
     """
 
@@ -142,7 +142,7 @@ class TypeStorage:
     """How much storage one type takes. `live_bytes` are those of the branch's head, `history_bytes` those that other kept commits
     need in addition, `adjacency_bytes` those of files that only make reads faster, `reclaimable_bytes` those that nothing needs.
 
-    >>> person = next(each for each in g.storage().types if each.type == "node:Person")
+    >>> person = next(each for each in g.maintenance.storage().types if each.type == "node:Person")
     >>> assert person.rows >= 3
     """
 
@@ -161,7 +161,7 @@ class TypeStorage:
 class StorageReport:
     """How much storage a graph takes: its types at one branch, and what each branch and tag alone keeps.
 
-    >>> assert g.storage().reclaimable_bytes >= 0
+    >>> assert g.maintenance.storage().reclaimable_bytes >= 0
     """
 
     branch: str

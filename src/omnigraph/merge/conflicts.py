@@ -54,7 +54,7 @@ _END_NAMES = {"src": "from", "dst": "to"}
 class NoValue:
     """What a property of an entity that is not there has: not even null.
 
-    >>> assert isinstance(og.NO_VALUE, og.NoValue)
+    >>> assert isinstance(og.NO_VALUE, og.types.NoValue)
     """
 
     def __repr__(self) -> str:
@@ -121,7 +121,7 @@ class MergeConflict:
     """One entity that a merge could not decide: what each side has of the properties concerned, and the entity as a whole at the
     base, on the target (`ours`) and on the source (`theirs`), None where it is not there.
 
-    >>> g.mutate("people.gq", {"name": "Cy", "age": 2}, name="grow")
+    >>> g.mutate(Path("people.gq"), {"name": "Cy", "age": 2}, name="grow")
     >>> (conflict,) = g.branches.merge("spring", dry_run=True).conflicts
     >>> assert (conflict.kind, conflict.entity_id) == ("divergent_update", "Cy")
     """

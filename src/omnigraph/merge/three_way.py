@@ -242,7 +242,7 @@ class MergeResult:
     "conflicts" is an outcome of dry runs only, and `hint` says what can be done about them.
 
     >>> g.branches.create("spring")
-    >>> g.mutate("people.gq", {"name": "Cy", "age": 1}, name="grow", branch="spring")
+    >>> g.mutate(Path("people.gq"), {"name": "Cy", "age": 1}, name="grow", branch="spring")
     >>> tried = g.branches.merge("spring", dry_run=True)
     >>> assert (tried.outcome, tried.commit) == ("fast_forward", None)
     """

@@ -155,10 +155,10 @@ class Picture:
             raise UsageError(f"'{format}' is not a text format of pictures", hint=f"one of {', '.join(writers)}")
         return writers[format]()
 
-    def save(self, target: str | Path, *, format: PictureFormat | None = None, force: bool = False) -> None:
+    def save(self, target: str | Path, *, format: PictureFormat | None = None, overwrite: bool = False) -> None:
         """Write it to a file, in `format` or that of the file's extension. "-" is standard output.
 
-        Raises AlreadyExists if the file exists, unless `force` replaces it."""
+        Raises AlreadyExists if the file exists, unless `overwrite` replaces it."""
         chosen = format or FORMATS.get(str(target).rpartition(".")[2].lower())
         if chosen is None:
             raise UsageError(
@@ -166,7 +166,7 @@ class Picture:
                 hint=f"use a name that ends with {', '.join(f'.{ending}' for ending in FORMATS)}",
             )
         data = self.to_png() if chosen == "png" else self.to_text(chosen).encode()
-        with outputs([target], {}, replace=force) as (file,), file.open() as out:
+        with outputs([target], {}, replace=overwrite) as (file,), file.open() as out:
             if chosen == "png" and out.isatty():
                 raise UsageError("png is not for a terminal", hint="write it to a file (--output FILE) or into a pipe")
             out.write(data)

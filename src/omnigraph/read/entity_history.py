@@ -18,7 +18,7 @@ class EntityVersion:
     """An entity as a commit left it; `value` is None if the commit removed it.
 
     >>> newest = g.history("Person", "Cy")[0]
-    >>> assert (newest.commit, newest.value["age"]) == (g.commit(), 2)
+    >>> assert (newest.commit, newest.value["age"]) == (g.head(), 2)
     """
 
     commit: Commit

@@ -41,8 +41,8 @@ class InputColumns:
 class Explanation:
     """How a read would run, or how it ran; printed, it is a readable tree. `sql` is what its engine runs.
 
-    >>> explanation = g.explain("people.gq", {"of": "Ada"}, name="friends")
-    >>> assert explanation.commit == g.commit().id
+    >>> explanation = g.explain(Path("people.gq"), {"of": "Ada"}, name="friends")
+    >>> assert explanation.commit == g.head().id
     """
 
     commit: str

@@ -309,7 +309,7 @@ class Result(Rows):
     It has a length, iterates over its rows, is displayed as a table in a notebook and by `print`, and is an Arrow stream:
     `pyarrow.table(result)`, `polars.DataFrame(result)` and `duckdb.sql("from result")` accept it directly.
 
-    >>> result = g.query("people.gq", name="everyone")
+    >>> result = g.query(Path("people.gq"), name="everyone")
     >>> assert len(result) == 4
     >>> for row in result:
     ...     print(row["name"], row["age"])

@@ -158,11 +158,11 @@ def openapi_text(*, is_open: bool = False) -> str:
     return json.dumps(openapi(is_open=is_open), indent=1, ensure_ascii=False) + "\n"
 
 
-# docs/http.md: the routes, the shapes and the errors, from the tables that the server itself uses.
+# docs/reference/http.md: the routes, the shapes and the errors, from the tables that the server itself uses.
 
 _TAGS = {
     "contract": "Routes that clients of the contract know",
-    "ours": "Further routes",
+    "extension": "Further routes",
 }
 _INTRODUCTION = f"""# The HTTP interface
 

@@ -37,9 +37,9 @@ _MESSAGE = Body("McpMessage")
 
 MCP: tuple[Route, ...] = (
     Route("POST", of_graph("/mcp"), "cluster_mcp", "The tools of a graph, for agents.", "read",
-          _ANSWERS, body=_MESSAGE, takes_large_body=True, tag="ours"),
+          _ANSWERS, body=_MESSAGE, takes_large_body=True, tag="extension"),
     Route("POST", "/mcp", "mcp", "The tools of the server, for agents.", "graph_list",
-          _ANSWERS, body=_MESSAGE, tag="ours"),
+          _ANSWERS, body=_MESSAGE, tag="extension"),
 )  # fmt: skip
 
 
@@ -47,10 +47,10 @@ MCP: tuple[Route, ...] = (
 
 STUDIO: tuple[Route, ...] = (
     Route("GET", "/", "getStudio", "The studio: a page to look at graphs.", None,
-          {200: Response(None, "The page.", "text/html")}, pool="none", is_open=True, tag="ours"),
+          {200: Response(None, "The page.", "text/html")}, pool="none", is_open=True, tag="extension"),
     Route("GET", "/studio/{file}", "getStudioFile", "A file of the studio.", None,
           {200: Response(None, "The file, under a name that changes with its content.", "application/octet-stream")}, errors=(404,),
-          pool="none", is_open=True, tag="ours"),
+          pool="none", is_open=True, tag="extension"),
 )  # fmt: skip
 
 
@@ -99,13 +99,13 @@ CONTRACT: tuple[Route, ...] = (
     Route("GET", "/readyz", "readiness", "Whether the graphs are served.", None,
           {200: Response("Readiness", "Ready."), 503: Response("Readiness", "Not ready.")}, pool="none", is_open=True),
     Route("GET", "/livez", "liveness", "Whether the event loop runs.", None,
-          {200: Response(None, "It turns.", PLAIN)}, pool="none", is_open=True, tag="ours"),
+          {200: Response(None, "It turns.", PLAIN)}, pool="none", is_open=True, tag="extension"),
     Route("GET", "/openapi.json", "openapi", "This description.", None,
           {200: Response(None, "An OpenAPI 3.1 document.")}, pool="none", is_open=True),
     Route("GET", "/metrics", "metrics", "Counters and times for Prometheus.", "metrics_read",
-          {200: Response(None, "Prometheus text.", PLAIN)}, pool="none", tag="ours"),
+          {200: Response(None, "Prometheus text.", PLAIN)}, pool="none", tag="extension"),
     Route("POST", "/-/reload", "reload", "Read configuration, policies, tokens and stored queries again.", "config_manage",
-          json_answer("Reload", "What is served now."), errors=(400,), pool="bulk", tag="ours"),
+          json_answer("Reload", "What is served now."), errors=(400,), pool="bulk", tag="extension"),
     Route("POST", "/cluster/plan", "planCluster", "What a deployment of the cluster's folder would change.", "config_manage",
           json_answer("ClusterPlan", "The operations, in their order."), errors=(400, 409), pool="bulk"),
     Route("GET", "/cluster/deployments", "listDeployments", "The revisions of the cluster, newest first.", "config_manage",

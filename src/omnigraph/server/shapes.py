@@ -88,7 +88,7 @@ def pinned(call: RouteCall, revisions: Sequence[str]) -> PagePosition:
     if place is not None:
         raise _rejected("it is of another request")
     at = call.query.get("at")
-    return PagePosition(tuple(call.graph.commit(revision, as_of=at).id for revision in revisions), 0)
+    return PagePosition(tuple(call.graph.show(revision, as_of=at).id for revision in revisions), 0)
 
 
 if TYPE_CHECKING:

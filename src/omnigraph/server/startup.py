@@ -108,7 +108,7 @@ def serve_graph(
     """A graph with its queries checked against its schema. `embedding`: how its texts are embedded, where
     not as the environment says."""
     graph = open_graph(uri, runtime=runtime)
-    queries = compile_stored(sources, graph.schema)
+    queries = compile_stored(sources, graph.schema.catalog)
     guarded = graph if gate is None else open_graph(uri, runtime=runtime, policy=gate)
     guarded._repository.embedding = embedding
     return ServedGraph(graph_id, guarded, gate, queries, is_in_cluster, warm=partial(_warm, graph))
@@ -116,7 +116,7 @@ def serve_graph(
 
 def _warm(graph: Graph) -> None:
     """Load what the first query would otherwise wait for."""
-    for name in list(graph.schema.nodes)[:1]:
+    for name in list(graph.schema.catalog.nodes)[:1]:
         graph.query(f"query warm() {{ match {{ $x: {name} }} return {{ $x.id as id }} limit 1 }}")
 
 

@@ -61,7 +61,7 @@ class Status:
     """How far a long action is: how many of the tasks of a stage are done. `rows` and `bytes` are those of the tasks that have ended.
 
     >>> heard = []
-    >>> g.load("people.jsonl", mode="merge", engine="local", on_progress=heard.append)
+    >>> g.load("people.jsonl", mode="merge", engine="local", progress=heard.append)
     >>> assert all(status.done <= status.tasks for status in heard)
     """
 
@@ -109,8 +109,8 @@ class Reported:
     """Tells a function of the caller's. What that raises ends the action."""
 
     def __init__(self, tell: Callable[[Status], None]) -> None:
-        if not callable(tell):
-            raise UsageError(f"'on_progress' must be a function of a Status, got {type(tell).__name__}")
+        if not callable(tell) or isinstance(tell, type):
+            raise UsageError(f"'progress' must be True, False or a function of a Status, got {type(tell).__name__}")
         self._tell = tell
 
     def update(self, status: Status) -> None:
@@ -178,13 +178,13 @@ class RichProgress:
 
 
 @contextlib.contextmanager
-def shown_on(out: TextIO, show_progress: bool, tell: Callable[[Status], None] | None = None) -> Iterator[Progress]:
+def shown_on(out: TextIO, progress: bool | Callable[[Status], None]) -> Iterator[Progress]:
     """The progress of an action, told to a function, on a stream or nowhere; closed when the action ends."""
-    progress = Reported(tell) if tell is not None else progress_for(out) if show_progress else Silent()
+    shown = (progress_for(out) if progress else Silent()) if isinstance(progress, bool) else Reported(progress)
     try:
-        yield progress
+        yield shown
     finally:
-        progress.close()
+        shown.close()
 
 
 def progress_for(out: TextIO) -> Progress:

@@ -10,7 +10,7 @@ from enum import StrEnum
 class Scalar(StrEnum):
     """The base types of `.pg`, by the word a schema uses.
 
-    >>> assert (og.Scalar.I32.value, og.Scalar.I32.is_integer) == ("I32", True)
+    >>> assert (og.types.Scalar.I32.value, og.types.Scalar.I32.is_integer) == ("I32", True)
     """
 
     STRING = "String"
@@ -63,7 +63,7 @@ MAX_SAFE_INTEGER = 2**53 - 1
 class PropertyType:
     """A property's type. `enum` is sorted and non-empty only for enums (scalar String); `dimension` only for Vector.
 
-    >>> assert age.type == og.PropertyType(og.Scalar.I32, nullable=True)
+    >>> assert age.type == og.types.PropertyType(og.types.Scalar.I32, nullable=True)
     """
 
     scalar: Scalar

@@ -12,7 +12,7 @@ from omnigraph.history import Commit
 class TypeCounts:
     """How many entities of one type a write changed.
 
-    >>> assert receipt.types["node:City"] == og.TypeCounts(inserted=1)
+    >>> assert receipt.types["node:City"] == og.types.TypeCounts(inserted=1)
     """
 
     inserted: int = 0
@@ -35,7 +35,7 @@ class Receipt:
     cascaded edges included.
 
     >>> receipt = g.mutate('query q() { insert City { name: "Rome" } }', actor="ada")
-    >>> assert (receipt.commit, receipt.actor, receipt.query_name) == (g.commit(), "ada", "q")
+    >>> assert (receipt.commit, receipt.actor, receipt.query_name) == (g.head(), "ada", "q")
     """
 
     branch: str

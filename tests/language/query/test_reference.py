@@ -1,4 +1,4 @@
-"""docs/grammar.md is made from the grammar files.
+"""docs/reference/grammar.md is made from the grammar files.
 
 To write it again: python -m omnigraph.cli.reference docs
 """
@@ -15,7 +15,7 @@ from omnigraph.language.query.lint import lint_queries
 from omnigraph.language.query.mutations import compile_queries
 from omnigraph.language.schema.compiler import compile_schema
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "grammar.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "grammar.md"
 
 
 def test_the_reference_is_what_the_grammars_say() -> None:

@@ -79,9 +79,9 @@ def register(cli: click.Group) -> None:
         property take part, but are not written.
 
         \b
-        omnigraph run pagerank --edge Knows --into Person.rank --branch scores ./people
-        omnigraph run shortest_paths --edge Knows --source Ada --into Person.hops ./people
-        omnigraph run label_propagation --edge Knows --weight hours --into Person.group ./people
+        omnigraph run ./people pagerank --edge Knows --into Person.rank --branch scores
+        omnigraph run ./people shortest_paths --edge Knows --source Ada --into Person.hops
+        omnigraph run ./people label_propagation --edge Knows --weight hours --into Person.group
 
         \b
         JSON: {algorithm, into, nodes, steps, engine, seconds, snapshot, load: as 'load' prints it}

@@ -17,7 +17,7 @@ def register(cli: click.Group) -> None:
         """Read Blobs.
 
         \b
-        omnigraph blob get Photo sea image ./photos > sea.png
+        omnigraph blob get ./photos Photo sea image > sea.png
         """
 
     _register_get(blob)
@@ -48,8 +48,8 @@ def _register_get(group: click.Group) -> None:
         """Write the bytes of a Blob, or a part of them, to standard output.
 
         \b
-        omnigraph blob get Photo sea image ./photos > sea.png
-        omnigraph blob get Photo sea image ./photos --offset 1024 --length 512
+        omnigraph blob get ./photos Photo sea image > sea.png
+        omnigraph blob get ./photos Photo sea image --offset 1024 --length 512
 
         \b
         JSON: none; the bytes are the result
@@ -81,7 +81,7 @@ def _register_stat(group: click.Group) -> None:
         """Show the size of a Blob, and a tag that changes when its bytes do.
 
         \b
-        omnigraph blob stat Photo sea image ./photos
+        omnigraph blob stat ./photos Photo sea image
 
         \b
         JSON: {size, etag, graph_commit_id}

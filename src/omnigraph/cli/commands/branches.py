@@ -15,7 +15,7 @@ from omnigraph.cli.output import Output, age_text, counted
 from omnigraph.cli.settings import Settings
 
 if TYPE_CHECKING:
-    from omnigraph import MergeResult
+    from omnigraph.types import MergeResult
 
 
 def register(cli: click.Group) -> None:
@@ -24,7 +24,7 @@ def register(cli: click.Group) -> None:
         """Create, list, delete and merge branches.
 
         \b
-        omnigraph branch create review --store ./people
+        omnigraph branch create ./people review
         """
 
     _register_branch(branch)
@@ -36,7 +36,7 @@ def register(cli: click.Group) -> None:
         """Name commits; tagged commits are kept.
 
         \b
-        omnigraph tag create v1 --store ./people
+        omnigraph tag create ./people v1
         """
 
     _register_tag(tag)
@@ -50,8 +50,8 @@ def _register_branch(group: click.Group) -> None:
         """Create a branch. It costs one small write, whatever the size of the graph.
 
         \b
-        omnigraph branch create review/2026-07 --store ./people
-        omnigraph branch create fix --from main~3 --store ./people
+        omnigraph branch create ./people review/2026-07
+        omnigraph branch create ./people fix --from main~3
 
         \b
         JSON: {uri, name, from, actor_id?}
@@ -70,7 +70,7 @@ def _register_branch(group: click.Group) -> None:
         """List the branches, main first: the head of each, its age, and how many commits the branch is ahead of and behind main.
 
         \b
-        omnigraph branch list --store ./people
+        omnigraph branch list ./people
 
         \b
         JSON: {branches: [name], details: [{name, head: {graph_commit_id, ...}, ahead?, behind?}]}
@@ -96,8 +96,8 @@ def _register_branch(group: click.Group) -> None:
         """Delete a branch. Refused if it has commits that no other branch or tag reaches; the error says how many.
 
         \b
-        omnigraph branch delete review --store ./people
-        omnigraph branch delete experiment --force --store ./people
+        omnigraph branch delete ./people review
+        omnigraph branch delete ./people experiment --force
 
         \b
         JSON: {uri, name, actor_id?}
@@ -141,10 +141,10 @@ def _register_merge(group: click.Group) -> None:
         """Merge a branch into another one, as one commit or not at all. Exit code 1 on conflicts.
 
         \b
-        omnigraph branch merge review --store ./people
-        omnigraph branch merge review --strategy theirs --by property --dry-run --store ./people
-        omnigraph branch merge review --interactive --store ./people
-        omnigraph branch merge review --resolutions decided.json --store ./people
+        omnigraph branch merge ./people review
+        omnigraph branch merge ./people review --strategy theirs --by property --dry-run
+        omnigraph branch merge ./people review --interactive
+        omnigraph branch merge ./people review --resolutions decided.json
 
         \b
         JSON: {source, target, outcome, bases, changes, conflicts: [{entity_kind, type_name, entity_id?, kind, message,
@@ -200,7 +200,7 @@ def _register_reset(group: click.Group) -> None:
         stays in its history.
 
         \b
-        omnigraph branch reset main v1 --yes --store ./people
+        omnigraph branch reset ./people main v1 --yes
 
         \b
         JSON: {uri, branch, to, stat: [{kind, type, inserts, updates, deletes}], commit?}
@@ -244,7 +244,7 @@ def _register_tag(group: click.Group) -> None:
         """Name a commit.
 
         \b
-        omnigraph tag create v1 --at main --store ./people
+        omnigraph tag create ./people v1 --at main
 
         \b
         JSON: {name, graph_commit_id}
@@ -259,7 +259,7 @@ def _register_tag(group: click.Group) -> None:
         """List the tags and their commits.
 
         \b
-        omnigraph tag list --store ./people
+        omnigraph tag list ./people
 
         \b
         JSON: {tags: [{name, graph_commit_id, graph_branch}]}
@@ -276,7 +276,7 @@ def _register_tag(group: click.Group) -> None:
         """Delete a tag; the commit stays.
 
         \b
-        omnigraph tag delete v1 --store ./people
+        omnigraph tag delete ./people v1
 
         \b
         JSON: {name}

@@ -11,7 +11,7 @@ from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
 
 if TYPE_CHECKING:
-    from omnigraph import CopyReport
+    from omnigraph.types import CopyReport
 
 
 def register(cli: click.Group) -> None:
@@ -50,11 +50,11 @@ def register(cli: click.Group) -> None:
             branches=branches or None,
             depth=depth,
             engine=engine,
-            show_progress=not (settings.quiet or settings.as_json),
+            progress=not (settings.quiet or settings.as_json),
         )
         _say(out, source, target, report, "cloned")
 
-    @command(cli, "push", writes=True)
+    @command(cli, "push", addresses=1, writes=True)
     @click.option("--to", metavar="NAME", help="Push as one commit on a new branch, for a branch that has diverged.")
     @engine_option("local")
     @click.argument("target")
@@ -63,9 +63,9 @@ def register(cli: click.Group) -> None:
         """Update a branch of a clone, or of the graph that this is a clone of, from here. The branch only moves forward.
 
         \b
-        omnigraph push s3://bucket/people --store ./people
-        omnigraph push s3://bucket/people review --store ./people
-        omnigraph push s3://bucket/people main --to mine --store ./people
+        omnigraph push ./people s3://bucket/people
+        omnigraph push ./people s3://bucket/people review
+        omnigraph push ./people s3://bucket/people main --to mine
 
         \b
         JSON: {source, target, commits, tags, objects, bytes, present}
@@ -73,11 +73,11 @@ def register(cli: click.Group) -> None:
         settings.announce("push", target)
         shown = not (settings.quiet or settings.as_json)
         report = settings.open().push(
-            settings.storage_address(target), branch, to=to, engine=engine, actor=settings.actor, show_progress=shown
+            settings.storage_address(target), branch, to=to, engine=engine, actor=settings.actor, progress=shown
         )
         _say(out, settings.uri(), target, report, "pushed")
 
-    @command(cli, "pull")
+    @command(cli, "pull", addresses=1)
     @engine_option("local")
     @click.argument("source")
     @click.argument("branch", default="main")
@@ -85,8 +85,8 @@ def register(cli: click.Group) -> None:
         """Update a branch of this graph from a clone, or from the graph it was cloned from. The branch only moves forward.
 
         \b
-        omnigraph pull s3://bucket/people --store ./people
-        omnigraph pull s3://bucket/people review --store ./people
+        omnigraph pull ./people s3://bucket/people
+        omnigraph pull ./people s3://bucket/people review
 
         \b
         JSON: {source, target, commits, tags, objects, bytes, present}
@@ -94,7 +94,7 @@ def register(cli: click.Group) -> None:
         target = settings.uri()
         settings.announce("pull", target)
         shown = not (settings.quiet or settings.as_json)
-        report = settings.open().pull(settings.storage_address(source), branch, engine=engine, show_progress=shown)
+        report = settings.open().pull(settings.storage_address(source), branch, engine=engine, progress=shown)
         _say(out, source, target, report, "pulled")
 
 

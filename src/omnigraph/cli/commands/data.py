@@ -19,6 +19,7 @@ from omnigraph.cli.options import (
     missing_option,
     named_values,
     once_options,
+    overwrite_option,
     revision_options,
     uri_argument,
 )
@@ -27,7 +28,7 @@ from omnigraph.cli.settings import Settings
 from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
-    from omnigraph import LoadExplanation, LoadReceipt
+    from omnigraph.types import LoadExplanation, LoadReceipt
 
 
 def register(cli: click.Group) -> None:
@@ -215,7 +216,7 @@ def _register_load(cli: click.Group) -> None:
                 message=message,
                 once=once,
                 dry_run=dry_run,
-                show_progress=not (settings.quiet or settings.as_json),
+                progress=not (settings.quiet or settings.as_json),
             )
         out.done(
             out.counted(load_json(address, receipt)),
@@ -295,7 +296,7 @@ def _register_import(cli: click.Group) -> None:
             engine=load_engine(engine, settings.config),
             actor=settings.actor,
             message=message,
-            show_progress=not (settings.quiet or settings.as_json),
+            progress=not (settings.quiet or settings.as_json),
         )
         inferred, receipt = imported.inferred, imported.receipt
         value = {"uri": uri, "schema_source": inferred.schema, "map": inferred.map, "files": list(inferred.files)}
@@ -460,7 +461,7 @@ def _register_export(cli: click.Group) -> None:
         help="The file or folder to write (default: standard output). CSV and Parquet: a folder with one file per type, "
         "or, for one --type, a file named .csv or .parquet.",
     )
-    @click.option("--force", is_flag=True, help="Replace files that exist.")
+    @overwrite_option("files that exist")
     @engine_option("local")
     @uri_argument
     def export(
@@ -471,7 +472,7 @@ def _register_export(cli: click.Group) -> None:
         types: tuple[str, ...],
         format: str,
         target: str | None,
-        force: bool,
+        overwrite: bool,
         engine: str,
         uri: str | None,
     ) -> None:
@@ -491,7 +492,7 @@ def _register_export(cli: click.Group) -> None:
             revision=revision,
             as_of=as_of,
             types=list(types) or None,
-            force=force,
+            overwrite=overwrite,
             engine=engine,
         )
         if target is not None and not _is_stdout(target):

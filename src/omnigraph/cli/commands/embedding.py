@@ -47,7 +47,7 @@ def register(cli: click.Group) -> None:
 
         \b
         JSON: {uri, branch, dry_run, rows, commits: [COMMIT], properties: [{type, property, model, rows}]}
-              COMMIT is described at 'omnigraph commit show'
+              COMMIT is described at 'omnigraph show'
         """
         from omnigraph.wire.embedding import embed_json
 
@@ -60,7 +60,7 @@ def register(cli: click.Group) -> None:
             branch=branch,
             dry_run=dry_run,
             actor=settings.actor,
-            show_progress=not (settings.quiet or settings.as_json),
+            progress=not (settings.quiet or settings.as_json),
         )
         value = embed_json(address, branch, report, dry_run=dry_run)
         if not report.rows:

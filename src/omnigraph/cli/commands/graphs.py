@@ -12,7 +12,7 @@ from omnigraph.cli.output import Output, write_new
 from omnigraph.cli.settings import Settings
 
 if TYPE_CHECKING:
-    from omnigraph import TableReport
+    from omnigraph.types import TableReport
 
 
 def register(cli: click.Group) -> None:
@@ -122,12 +122,12 @@ def register(cli: click.Group) -> None:
 
         address = settings.uri(uri)
         settings.announce("optimize", address)
-        report = settings.open(uri).optimize(
+        report = settings.open(uri).maintenance.optimize(
             branch,
             dry_run=dry_run,
             engine=engine,
             actor=settings.actor,
-            show_progress=not (settings.quiet or settings.as_json),
+            progress=not (settings.quiet or settings.as_json),
         )
         value = optimize_json(address, branch, report, dry_run=dry_run)
         if not any(table.actions for table in report.tables):
@@ -179,7 +179,7 @@ def register(cli: click.Group) -> None:
         text = "Spark starts faster from now on" if is_new else "Spark's start was recorded already"
         out.done({"path": str(path), "made": is_new}, f"{text}: {path}")
 
-    @command(cli, "version", graph=False)
+    @command(cli, "version", graph=False, instead="--version")
     def version(settings: Settings, out: Output) -> None:
         """Show the version of the program and the storage format it writes.
 

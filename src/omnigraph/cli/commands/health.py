@@ -12,8 +12,8 @@ from omnigraph.cli.output import Output, counted
 from omnigraph.cli.settings import Settings
 
 if TYPE_CHECKING:
-    from omnigraph import Finding, RepairReport, VerifyReport
     from omnigraph.graph import Lost
+    from omnigraph.types import Finding, RepairReport, VerifyReport
 
 EXIT_DAMAGED = 1
 
@@ -60,13 +60,13 @@ def _register_verify(cli: click.Group) -> None:
         """
         from omnigraph.wire.maintenance import verify_json
 
-        report = settings.open(uri).verify(
+        report = settings.open(uri).maintenance.verify(
             revision,
             as_of=as_of,
             all=all_,
             deep=deep,
             engine=engine,
-            show_progress=not (settings.quiet or settings.as_json),
+            progress=not (settings.quiet or settings.as_json),
         )
         if out.as_json:
             out.json(verify_json(report))
@@ -115,14 +115,14 @@ def _register_repair(cli: click.Group) -> None:
 
         if settings.yes:
             settings.announce("repair", settings.uri(uri))
-        report = settings.open(uri).repair(
+        report = settings.open(uri).maintenance.repair(
             branch,
             lost=lost,
             deep=deep,
-            yes=settings.yes,
+            dry_run=not settings.yes,
             actor=settings.actor,
             engine=engine,
-            show_progress=not (settings.quiet or settings.as_json),
+            progress=not (settings.quiet or settings.as_json),
         )
         if out.as_json:
             out.json(repair_json(report))

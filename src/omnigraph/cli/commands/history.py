@@ -1,4 +1,4 @@
-"""commit list|show|changes (log, show), diff, blame, revert, changes poll|baseline."""
+"""log, show, diff, blame, revert, changes poll|baseline|show."""
 
 from __future__ import annotations
 
@@ -21,15 +21,24 @@ from omnigraph.cli.conflicts import (
     stat_total,
     strategy_options,
 )
-from omnigraph.cli.options import as_of_option, branch_option, command, engine_option, revision_options, uri_argument
+from omnigraph.cli.options import (
+    as_of_option,
+    branch_option,
+    command,
+    engine_option,
+    other_spelling,
+    overwrite_option,
+    revision_options,
+    uri_argument,
+)
 from omnigraph.cli.output import Output, age_text, cut_lines, line, time_text
 from omnigraph.cli.settings import Settings
 from omnigraph.errors import HistoryGap, NotFound, UsageError
 
 if TYPE_CHECKING:
-    from omnigraph import Commit, EntityChange, MigrationStep, TypeChanges
     from omnigraph.client.graph import RemoteGraph
     from omnigraph.graph import Graph
+    from omnigraph.types import Commit, EntityChange, MigrationStep, TypeChanges
 
 
 def filters(function: Any) -> Any:
@@ -45,17 +54,12 @@ def filters(function: Any) -> Any:
 
 
 def register(cli: click.Group) -> None:
-    @cli.group()
+    @cli.group(hidden=True)
     def commit() -> None:
-        """Look at commits.
+        """Other spellings of log, show and changes show."""
 
-        \b
-        omnigraph commit list ./people
-        """
-
-    cli.add_command(_register_list(commit), "log")
-    cli.add_command(_register_show(commit), "show")
-    _register_changes(commit)
+    commit.add_command(other_spelling(_register_list(cli), "log"), "list")
+    commit.add_command(other_spelling(_register_show(cli), "show"), "show")
     _register_diff(cli)
     _register_blame(cli)
     _register_revert(cli)
@@ -65,25 +69,11 @@ def register(cli: click.Group) -> None:
         """Follow a branch: every change, in order, from a cursor.
 
         \b
-        omnigraph changes poll --store ./people --start beginning
+        omnigraph changes poll ./people --start beginning
         """
 
     _register_feed(changes)
-
-
-DRAWN = ""
-"""The value of `--graph` without a value."""
-
-
-def _graph_or_drawing(function: Any) -> Any:
-    """The flag `--graph`: alone it draws, with a value it names a graph of a server."""
-    return click.option(
-        "--graph",
-        is_flag=False,
-        flag_value=DRAWN,
-        metavar="[ID]",
-        help="Draw branches and merges (the same as --draw); with an ID, the graph of the server.",
-    )(function)
+    commit.add_command(other_spelling(_register_changes(changes), "changes show"), "changes")
 
 
 KINDS_OF_COMMITS = ("init", "mutation", "load", "merge", "schema", "optimize", "repair", "revert", "reset")
@@ -105,7 +95,7 @@ def _filtered(conditions: Sequence[str], author: str | None, kind: Any) -> tuple
 
 
 def _register_list(group: click.Group) -> click.Command:
-    @command(group, "list", served=True, flags={"graph": _graph_or_drawing})
+    @command(group, "log", served=True)
     @revision_options
     @click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
     @click.option("--before", metavar="ID", help="Start after this commit (for the next page).")
@@ -141,9 +131,9 @@ def _register_list(group: click.Group) -> click.Command:
 
         \b
         omnigraph log ./people --limit 10
-        omnigraph log ./people --graph --stat
-        omnigraph commit list ./people --actor ada --first-parent
-        omnigraph commit list ./people --filter actor=ada --filter kind=load
+        omnigraph log ./people --draw --stat
+        omnigraph log ./people --actor ada --first-parent
+        omnigraph log ./people --filter actor=ada --filter kind=load
 
         \b
         JSON: {commits: [{graph_commit_id, graph_branch?, graph_version, parent_commit_id?, merged_parent_commit_id?,
@@ -153,13 +143,12 @@ def _register_list(group: click.Group) -> click.Command:
         from omnigraph.cli.commit_graph import commits_with_merged, labels_of
 
         author, kind = _filtered(conditions, author, kind)
-        settings, uri, draw = _drawing(settings, uri, draw)
         graph = settings.graph_at(uri)
         labels = labels_of(graph)
         if draw:
             starts = [branch.name for branch in graph.branches.list()]
         else:
-            starts = [revision if as_of is None else graph.commit(revision, as_of=as_of).id]
+            starts = [revision if as_of is None else graph.show(revision, as_of=as_of).id]
         if first_parent and not draw:
             commits = graph.commits(starts[0], limit=limit, before=before, actor=author, kind=kind)
         else:
@@ -168,15 +157,6 @@ def _register_list(group: click.Group) -> click.Command:
 
     list_command: click.Command = list_commits
     return list_command
-
-
-def _drawing(settings: Settings, uri: str | None, draw: bool) -> tuple[Settings, str | None, bool]:
-    """Resolves the two meanings of `--graph`. If the address of the graph followed it, that was taken for its value."""
-    if settings.graph == DRAWN:
-        return replace(settings, graph=None), uri, True
-    if settings.graph is not None and uri is None and ("/" in settings.graph or settings.graph.startswith(".")):
-        return replace(settings, graph=None), settings.graph, True
-    return settings, uri, draw
 
 
 def _show_log(
@@ -248,9 +228,9 @@ def _register_show(group: click.Group) -> click.Command:
         or a commit id or its beginning.
 
         \b
-        omnigraph show --store ./people
-        omnigraph show main~2 ./people
-        omnigraph commit show 01J... --store ./people
+        omnigraph show ./people
+        omnigraph show ./people main~2
+        omnigraph show ./people 01J...
 
         \b
         JSON: {graph_commit_id, graph_branch?, graph_version, parent_commit_id?, merged_parent_commit_id?,
@@ -261,7 +241,7 @@ def _register_show(group: click.Group) -> click.Command:
         from omnigraph.wire.history import commit_json
 
         graph = settings.graph_at(uri)
-        looked_at = graph.commit(commit, as_of=as_of)
+        looked_at = graph.show(commit, as_of=as_of)
         changed, names = _changed_by(graph, looked_at), labels_of(graph).get(looked_at.id)
         value = commit_json(looked_at) | ({"labels": names} if names else {})
         shown = {**value, "created_at": f"{time_text(looked_at.at)} UTC ({age_text(looked_at.at)})"}
@@ -276,8 +256,8 @@ def _register_show(group: click.Group) -> click.Command:
     return show_command
 
 
-def _register_changes(group: click.Group) -> None:
-    @command(group, "changes", served=True)
+def _register_changes(group: click.Group) -> click.Command:
+    @command(group, "show", served=True)
     @click.argument("commit", metavar="REVISION", default="main")
     @as_of_option
     @click.option("--limit", type=click.IntRange(1, 8192), default=1000, show_default=True, help="Changes per page.")
@@ -297,7 +277,7 @@ def _register_changes(group: click.Group) -> None:
         """Show exactly what a commit changed against its first parent, with before and after.
 
         \b
-        omnigraph commit changes 01J... --store ./people --kind node --op update
+        omnigraph changes show ./people 01J... --kind node --op update
 
         \b
         JSON: {cause: {graph_commit_id, parent_commit_id?, merged_parent_commit_id?, authored_branch, authored_at,
@@ -332,6 +312,9 @@ def _register_changes(group: click.Group) -> None:
         _print_changes(shown, quiet=out.quiet)
         if token is not None:
             click.echo(f"next page: --page-token {token}")
+
+    changes_command: click.Command = commit_changes
+    return changes_command
 
 
 def _print_steps(steps: Iterable[MigrationStep]) -> None:
@@ -373,9 +356,9 @@ def _register_diff(cli: click.Group) -> None:
         """Show what changed from A to B: branches, tags, commit ids or branch~N.
 
         \b
-        omnigraph diff main review ./people
-        omnigraph diff main~5 main --store ./people --type Person --id ada
-        omnigraph diff v1 main --store ./people --stat
+        omnigraph diff ./people main review
+        omnigraph diff ./people main~5 main --type Person --id ada
+        omnigraph diff ./people v1 main --stat
 
         \b
         JSON: {from, to, changes?: [{kind, type: {id, name}, id, op, before?, after?}],
@@ -426,8 +409,8 @@ def _register_blame(cli: click.Group) -> None:
         """Show which commit set each property of an entity. Values that came with a merge are traced to the commit that set them.
 
         \b
-        omnigraph blame Person ada ./people
-        omnigraph blame Person ada ./people --revision v1
+        omnigraph blame ./people Person ada
+        omnigraph blame ./people Person ada --revision v1
 
         \b
         JSON: {type, id, properties: [{name, value, commit: {graph_commit_id, graph_branch?, actor_id?, created_at, ...}}]}
@@ -436,7 +419,7 @@ def _register_blame(cli: click.Group) -> None:
         from omnigraph.wire.members import value_json
 
         graph = settings.open(uri)
-        at = graph.commit(revision, as_of=as_of).id
+        at = graph.show(revision, as_of=as_of).id
         setters = graph.blame(type_name, entity_id, revision=at)
         entity = graph.entity(type_name, entity_id, revision=at) or {}
         properties = [
@@ -483,8 +466,8 @@ def _register_revert(cli: click.Group) -> None:
         """Undo the changes of one commit, as a new commit. Later changes conflict as in a merge. Exit code 1 on conflicts.
 
         \b
-        omnigraph revert main --store ./people
-        omnigraph revert 01J... --branch review --dry-run --store ./people
+        omnigraph revert ./people main
+        omnigraph revert ./people 01J... --branch review --dry-run
 
         \b
         JSON: {source, target, outcome, bases, changes, conflicts, source_commit, target_commit, schema_conflicts?,
@@ -496,7 +479,7 @@ def _register_revert(cli: click.Group) -> None:
 
         graph = settings.open()
         settings.announce("revert", graph.uri)
-        reverted = graph.commit(commit)
+        reverted = graph.show(commit)
         revert = partial(graph.revert, reverted.id, branch=branch, strategy=strategy, by=by)  # type: ignore[arg-type]
         decided, _ = decisions(out, resolutions, interactive, lambda: revert(dry_run=True))
         try:
@@ -537,8 +520,8 @@ def _register_feed(group: click.Group) -> None:
         """Read the changes since a cursor, block by block, and the next cursor.
 
         \b
-        omnigraph changes poll --store ./people --start beginning
-        omnigraph changes poll --store ./people --cursor eyJ...
+        omnigraph changes poll ./people --start beginning
+        omnigraph changes poll ./people --cursor eyJ...
 
         \b
         JSON: {blocks: [{cause, schema_steps?, changes}], cursor, caught_up}
@@ -567,14 +550,14 @@ def _register_feed(group: click.Group) -> None:
     @click.option(
         "--out", "target", required=True, metavar="PATH", help="Where to write the snapshot (JSON lines); - is stdout."
     )
-    @click.option("--force", is_flag=True, help="Replace a file that exists.")
+    @overwrite_option("a file that exists")
     @filters
     def baseline(
         settings: Settings,
         out: Output,
         branch: str,
         target: str,
-        force: bool,
+        overwrite: bool,
         kinds: tuple[str, ...],
         types: tuple[str, ...],
         ops: tuple[str, ...],
@@ -582,7 +565,7 @@ def _register_feed(group: click.Group) -> None:
         """Write a whole snapshot to a file, and print the cursor from which changes continue.
 
         \b
-        omnigraph changes baseline --store ./people --out people.ndjson
+        omnigraph changes baseline ./people --out people.ndjson
 
         \b
         JSON: {out, entities, snapshot_commit_id, resume_cursor}
@@ -590,7 +573,7 @@ def _register_feed(group: click.Group) -> None:
         from omnigraph.wire.changes import baseline_json
 
         done = settings.graph_at().baseline(
-            target, branch=branch, kinds=kinds or None, types=types or None, ops=ops or None, force=force
+            target, branch=branch, kinds=kinds or None, types=types or None, ops=ops or None, overwrite=overwrite
         )
         if target == "-":
             return  # On standard output, the snapshot itself ends with the cursor.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from omnigraph.cli.options import command, revision_options
+from omnigraph.cli.options import command, overwrite_option, revision_options
 from omnigraph.cli.output import Output
 from omnigraph.cli.settings import Settings
 from omnigraph.errors import UsageError
@@ -29,7 +29,7 @@ def register(cli: click.Group) -> None:
     @click.option(
         "--output", "--out", "target", metavar="FILE", help="Write it to a file: .svg, .png, .html, .mmd, .dot."
     )
-    @click.option("--force", is_flag=True, help="Replace a file that exists.")
+    @overwrite_option("a file that exists")
     def picture(
         settings: Settings,
         out: Output,
@@ -41,7 +41,7 @@ def register(cli: click.Group) -> None:
         as_of: str | None,
         format: str | None,
         target: str | None,
-        force: bool,
+        overwrite: bool,
     ) -> None:
         """Draw the schema or, given a type and an id, a node and its neighbourhood.
 
@@ -49,10 +49,10 @@ def register(cli: click.Group) -> None:
         for Markdown pages, DOT for Graphviz.
 
         \b
-        omnigraph picture --store ./people --output schema.svg
-        omnigraph picture Person ada --store ./people --hops 2 --output ada.html
-        omnigraph picture Person ada --store ./people --output ada.png
-        omnigraph picture Person ada --store ./people --format mermaid
+        omnigraph picture ./people --output schema.svg
+        omnigraph picture ./people Person ada --hops 2 --output ada.html
+        omnigraph picture ./people Person ada --output ada.png
+        omnigraph picture ./people Person ada --format mermaid
 
         \b
         JSON: {title, nodes: [{type, id?, lines}], edges: [{type, source, target, count}], left_out, output?}
@@ -63,7 +63,7 @@ def register(cli: click.Group) -> None:
             raise UsageError("a picture of a node needs a type and an id", hint="omnigraph picture Person ada")
         picture = settings.open().picture(type_name, entity_id, hops=hops, limit=limit, revision=revision, as_of=as_of)
         if target is not None:
-            picture.save(target, format=format, force=force)  # type: ignore[arg-type]
+            picture.save(target, format=format, overwrite=overwrite)  # type: ignore[arg-type]
             out.done(picture_json(picture) | {"output": target}, f"drew {picture.title} to {target}")
             return
         if format == "png" and not out.as_json:

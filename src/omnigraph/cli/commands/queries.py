@@ -12,15 +12,23 @@ import click
 
 from omnigraph.cli.config import Alias
 from omnigraph.cli.conflicts import receipt_text
-from omnigraph.cli.options import branch_option, command, engine_option, once_options, revision_options, uri_argument
+from omnigraph.cli.options import (
+    branch_option,
+    command,
+    engine_option,
+    once_options,
+    overwrite_option,
+    revision_options,
+    uri_argument,
+)
 from omnigraph.cli.output import FILE_FORMATS, FORMATS, Output, counted, cut_lines
 from omnigraph.cli.settings import Settings, read_params
 from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
-    from omnigraph import Receipt, Result, SqlResult
     from omnigraph.client.graph import RemoteGraph, RemoteStoredQueries
     from omnigraph.graph import Graph
+    from omnigraph.types import Receipt, Result, SqlResult
 
 
 @dataclass(frozen=True)
@@ -154,7 +162,7 @@ def _register_query(cli: click.Group) -> None:
     @revision_options
     @click.option("--format", type=click.Choice(FORMATS), help="Default: table; with --output, by the file's name.")
     @click.option("--output", "--out", "target", metavar="FILE", help="Write the rows to a file.")
-    @click.option("--force", is_flag=True, help="Replace a file that exists.")
+    @overwrite_option("a file that exists")
     @click.option("--schema-of", metavar="REVISION", help="Query through the schema of another revision, such as main.")
     @engine_option("local")
     @click.option("--timeout", type=float, metavar="SECONDS", help="Stop the query after this many seconds.")
@@ -171,7 +179,7 @@ def _register_query(cli: click.Group) -> None:
         as_of: str | None,
         format: str | None,
         target: str | None,
-        force: bool,
+        overwrite: bool,
         schema_of: str | None,
         engine: str,
         timeout: float | None,
@@ -182,13 +190,13 @@ def _register_query(cli: click.Group) -> None:
         """Query one snapshot. A terminal shows the rows that fit it; a file or a pipe gets all of them.
 
         \b
-        omnigraph query --store ./people -e 'query q() { match { $p: Person } return { $p.name } }'
-        omnigraph query adults --store ./people --query people.gq --params '{"min": 18}' --format csv
-        omnigraph query adults --store ./people --queries ./queries --param min=18
-        omnigraph query adults --store ./people --query people.gq --output adults.parquet
-        omnigraph query adults --store ./people --query people.gq --revision main~3
-        omnigraph query adults --store ./people --query people.gq --revision v1 --schema-of main
-        omnigraph query adults --store ./people --query people.gq --params '{"min": 18}' --analyze
+        omnigraph query ./people -e 'query q() { match { $p: Person } return { $p.name } }'
+        omnigraph query ./people adults --query people.gq --params '{"min": 18}' --format csv
+        omnigraph query ./people adults --queries ./queries --param min=18
+        omnigraph query ./people adults --query people.gq --output adults.parquet
+        omnigraph query ./people adults --query people.gq --revision main~3
+        omnigraph query ./people adults --query people.gq --revision v1 --schema-of main
+        omnigraph query ./people adults --query people.gq --params '{"min": 18}' --analyze
         omnigraph query adults --server production --graph people --params '{"min": 18}'
 
         Without --query and -e, NAME is a stored query of the server.
@@ -233,7 +241,7 @@ def _register_query(cli: click.Group) -> None:
                 timeout=timeout,
             )
         if target is not None:
-            write_result(out, result, target, format, force=force)
+            write_result(out, result, target, format, overwrite=overwrite)
         else:
             _show(settings, out, result, format, revision, as_of)
 
@@ -249,7 +257,7 @@ def _show(
     out.rows(header, result, chosen, lambda: result_json(result, revision=revision, as_of=as_of))
 
 
-def write_result(out: Output, result: Result | SqlResult, target: str, format: str | None, *, force: bool) -> None:
+def write_result(out: Output, result: Result | SqlResult, target: str, format: str | None, *, overwrite: bool) -> None:
     """Write the rows to a file, in the given format or the one of the file's suffix."""
     from omnigraph.wire.reads import write_rows
 
@@ -257,7 +265,7 @@ def write_result(out: Output, result: Result | SqlResult, target: str, format: s
     if chosen not in FILE_FORMATS:
         hint = f"--format {'|'.join(FILE_FORMATS)}, or a name that ends with one of them"
         raise UsageError(f"'{target}' does not end in a format that rows can be written in", hint=hint)
-    write_rows(result, target, chosen, replace=force)  # type: ignore[arg-type]
+    write_rows(result, target, chosen, replace=overwrite)  # type: ignore[arg-type]
     value = {"output": target, "format": chosen, "row_count": len(result), "graph_commit_id": result.commit_id}
     out.done(value, f"wrote {counted(len(result), 'row', 'rows')} to {target}")
 
@@ -344,11 +352,11 @@ def _register_mutate(cli: click.Group) -> None:
         """Change the graph: all statements as one commit, or nothing.
 
         \b
-        omnigraph mutate --store ./people -e 'query add($n: String) { insert Person { name: $n } }' \\
+        omnigraph mutate ./people -e 'query add($n: String) { insert Person { name: $n } }' \\
             --params '{"n": "Ada"}'
-        omnigraph mutate promote --store ./people --query people.gq --if-commit 01J...
-        omnigraph mutate promote --store ./people --query people.gq --once request-4711
-        omnigraph mutate promote --store ./people --query people.gq --sequence nightly 17
+        omnigraph mutate ./people promote --query people.gq --if-commit 01J...
+        omnigraph mutate ./people promote --query people.gq --once request-4711
+        omnigraph mutate ./people promote --query people.gq --sequence nightly 17
         omnigraph mutate promote --server production --graph people
 
         Without --query and -e, NAME is a stored query of the server.

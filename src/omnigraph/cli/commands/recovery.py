@@ -15,7 +15,7 @@ def register(cli: click.Group) -> None:
         """Prepared loads that were interrupted. Nothing depends on them: resume publishes them, discard drops them.
 
         \b
-        omnigraph recovery list --store ./people
+        omnigraph recovery list ./people
         """
 
     @command(recovery, "list")
@@ -23,7 +23,7 @@ def register(cli: click.Group) -> None:
         """List prepared loads, oldest first.
 
         \b
-        omnigraph recovery list --store ./people
+        omnigraph recovery list ./people
 
         \b
         JSON: {prepared: [{graph_commit_id, branch, kind, prepared_at, total_entities, actor_id, state}]}
@@ -56,11 +56,11 @@ def register(cli: click.Group) -> None:
         """Publish a prepared load; harmless if it was published already.
 
         \b
-        omnigraph recovery resume 01J... --store ./people --as ada
-        omnigraph recovery resume 01J... --store ./people --engine spark
+        omnigraph recovery resume ./people 01J... --as ada
+        omnigraph recovery resume ./people 01J... --engine spark
 
         \b
-        JSON: a commit, as `commit show` prints it
+        JSON: a commit, as `show` prints it
         """
         from omnigraph.wire.history import commit_json
 
@@ -75,7 +75,7 @@ def register(cli: click.Group) -> None:
         """Discard a prepared load.
 
         \b
-        omnigraph recovery discard 01J... --store ./people
+        omnigraph recovery discard ./people 01J...
 
         \b
         JSON: {discarded}

@@ -96,7 +96,7 @@ def register(cli: click.Group) -> None:
             choose=named_values(choose, "--choose"),
             missing=missing,  # type: ignore[arg-type]  # click checked the choice
             sample=sample,
-            show_progress=not (settings.quiet or settings.as_json),
+            progress=not (settings.quiet or settings.as_json),
         )
         value = {"schema_source": inferred.schema, "map": inferred.map, "files": list(inferred.files)}
         for path, text in ((target, inferred.schema), (map_file, inferred.map_json())):
@@ -136,13 +136,13 @@ def register(cli: click.Group) -> None:
         from omnigraph.wire.schemas import broken_query_json, migration_json
 
         graph = settings.open(uri)
-        steps = graph.plan_schema(
+        steps = graph.schema.plan(
             Path(desired),
             branch=branch,
             with_=None if migration is None else Path(migration),
             allow_data_loss=allow_data_loss,
         )
-        broken = () if queries is None else graph.broken_queries(Path(desired), Path(queries), branch=branch)
+        broken = () if queries is None else graph.schema.broken_queries(Path(desired), Path(queries), branch=branch)
         settings.warn_about_schema(desired, is_first=False)
         value, lines = migration_json(steps), steps.lines() or ["nothing to change"]
         if queries is not None:
@@ -159,15 +159,15 @@ def register(cli: click.Group) -> None:
         """Show the steps from the schema of one revision to that of another, or to a .pg file.
 
         \b
-        omnigraph schema diff main~3 main --store ./people
-        omnigraph schema diff main people-v2.pg --store ./people
+        omnigraph schema diff ./people main~3 main
+        omnigraph schema diff ./people main people-v2.pg
 
         \b
         JSON: {supported, steps: [{kind, ...}]}
         """
         from omnigraph.wire.schemas import migration_json
 
-        steps = settings.open().diff_schema(a, b)
+        steps = settings.open().schema.diff(a, Path(b) if b.endswith(".pg") else b)
         out.show(migration_json(steps), str(steps) or "the schemas are the same")
 
     @command(schema, "apply", served=True, writes=True, destroys=True)
@@ -208,7 +208,7 @@ def register(cli: click.Group) -> None:
             settings.announce("schema apply", graph.uri)
         if allow_data_loss and not dry_run:
             settings.confirm_destruction("schema apply --allow-data-loss", graph.uri)
-        receipt = graph.apply_schema(
+        receipt = graph.schema.apply(
             Path(desired),
             branch=branch,
             with_=None if migration is None else Path(migration),
@@ -217,7 +217,7 @@ def register(cli: click.Group) -> None:
             engine=engine,
             actor=settings.actor_for(graph),
             message=message,
-            show_progress=not (settings.quiet or settings.as_json),
+            progress=not (settings.quiet or settings.as_json),
         )
         settings.warn_about_schema(desired, is_first=False)
         text = str(receipt.plan) or "nothing to change"

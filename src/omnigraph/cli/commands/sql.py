@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from omnigraph.cli.options import command, revision_options
+from omnigraph.cli.options import command, overwrite_option, revision_options
 from omnigraph.cli.output import FORMATS, Output, counted
 from omnigraph.cli.settings import Settings, read_params
 from omnigraph.errors import UsageError
@@ -23,7 +23,7 @@ def register(cli: click.Group) -> None:
     @revision_options
     @click.option("--format", type=click.Choice(FORMATS), help="Default: table; with --output, by the file's name.")
     @click.option("--output", "--out", "target", metavar="FILE", help="Write the rows to a file.")
-    @click.option("--force", is_flag=True, help="Replace a file that exists.")
+    @overwrite_option("a file that exists")
     @click.option("--timeout", type=float, metavar="SECONDS", help="Stop after this many seconds.")
     def sql(
         settings: Settings,
@@ -35,7 +35,7 @@ def register(cli: click.Group) -> None:
         as_of: str | None,
         format: str | None,
         target: str | None,
-        force: bool,
+        overwrite: bool,
         timeout: float | None,
     ) -> None:
         """Query one snapshot in DuckDB's SQL. Every type is a table: id, for an edge from and to, and the properties.
@@ -43,11 +43,11 @@ def register(cli: click.Group) -> None:
         It only reads, and reads nothing but the graph: no files, no other databases.
 
         \b
-        omnigraph sql 'SELECT name, age FROM Person ORDER BY age' --store ./people
-        omnigraph sql 'SELECT p.name, count(*) FROM Person p JOIN Knows k ON k.to = p.id GROUP BY ALL' --store ./people
-        omnigraph sql 'SELECT * FROM Person WHERE age >= $min' --params '{"min": 18}' --revision main~3 --store ./people
-        omnigraph sql 'FROM Person' --output people.parquet --store ./people
-        omnigraph sql --file report.sql --format csv --store ./people
+        omnigraph sql ./people 'SELECT name, age FROM Person ORDER BY age'
+        omnigraph sql ./people 'SELECT p.name, count(*) FROM Person p JOIN Knows k ON k.to = p.id GROUP BY ALL'
+        omnigraph sql ./people 'SELECT * FROM Person WHERE age >= $min' --params '{"min": 18}' --revision main~3
+        omnigraph sql ./people 'FROM Person' --output people.parquet
+        omnigraph sql ./people --file report.sql --format csv
 
         \b
         JSON: {target: {revision, as_of?}, row_count, columns, rows, graph_commit_id}
@@ -60,7 +60,7 @@ def register(cli: click.Group) -> None:
         values: Mapping[str, Any] = read_params(params, None)
         result = graph.sql(_text(text, file), values, revision=revision, as_of=as_of, timeout=timeout)
         if target is not None:
-            write_result(out, result, target, format, force=force)
+            write_result(out, result, target, format, overwrite=overwrite)
             return
         place = f"{revision} as of {as_of}" if as_of else revision
         header = f"{counted(result.num_rows, 'row', 'rows')} from {place}"

@@ -12,7 +12,8 @@ from omnigraph.cli.output import Output, age_text, counted, cut_lines, line
 from omnigraph.cli.settings import Settings
 
 if TYPE_CHECKING:
-    from omnigraph import Branch, Distance, Graph
+    from omnigraph import Graph
+    from omnigraph.types import Branch, Distance
 
 
 def register(cli: click.Group) -> None:
@@ -70,7 +71,7 @@ def register(cli: click.Group) -> None:
 
 
 def _worth_optimizing(graph: Graph, branch: str) -> list[str]:
-    report = graph.optimize(branch, dry_run=True)
+    report = graph.maintenance.optimize(branch, dry_run=True)
     return [table.table_key for table in report.tables if table.is_worthwhile]
 
 

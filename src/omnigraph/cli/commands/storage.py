@@ -13,7 +13,7 @@ from omnigraph.cli.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from omnigraph import CleanupReport, KeptBy
+    from omnigraph.types import CleanupReport, KeptBy
 
 
 def register(cli: click.Group) -> None:
@@ -61,13 +61,13 @@ def _register_cleanup(cli: click.Group) -> None:
         if not dry_run:
             settings.confirm_destruction("cleanup", address)
             settings.announce("cleanup", address)
-        report = settings.open(uri).cleanup(
+        report = settings.open(uri).maintenance.cleanup(
             keep=keep,
             older_than=older_than,
             branches=list(branches) or None,
             dry_run=dry_run,
             engine=engine,
-            show_progress=not (settings.quiet or settings.as_json),
+            progress=not (settings.quiet or settings.as_json),
         )
         if out.as_json:
             out.json(cleanup_json(report))
@@ -123,7 +123,7 @@ def _register_storage(cli: click.Group) -> None:
         """
         from omnigraph.wire.maintenance import storage_json
 
-        report = settings.open(uri).storage(branch)
+        report = settings.open(uri).maintenance.storage(branch)
         if out.as_json:
             out.json(storage_json(report))
             return

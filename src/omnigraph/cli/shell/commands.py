@@ -77,7 +77,7 @@ def _use(session: Session, rest: str) -> None:
         print(session.revision)
         return
     session.use(rest)
-    head = session.graph.commit(rest)
+    head = session.graph.show(rest)
     what = "" if session.stands_on_branch() else ", read only: it is not a branch"
     print(f"now at {line(rest)}, commit {head.id}{what}")
 

@@ -16,10 +16,10 @@ from omnigraph.cli.settings import Settings
 from omnigraph.errors import Cancelled, QueryError, UsageError
 
 if TYPE_CHECKING:
-    from omnigraph import Explanation, Receipt, Result, SqlResult
     from omnigraph.client.graph import RemoteGraph
     from omnigraph.graph import Graph
     from omnigraph.graph.editing import Catalog, Statement
+    from omnigraph.types import Explanation, Receipt, Result, SqlResult
 
 
 # Waiting for work that Ctrl-C may cancel, without ending the shell.
@@ -109,7 +109,7 @@ class Session:
 
     def use(self, revision: str) -> None:
         """Switch to another branch, tag or commit. NotFound if there is none."""
-        self.graph.commit(revision)
+        self.graph.show(revision)
         self.revision, self._catalog = revision, None
 
     def stands_on_branch(self) -> bool:
@@ -230,7 +230,7 @@ class Session:
             print(f"({count}{more}{self.took(seconds)})")
 
     def _json(self, result: Result | SqlResult) -> Any:
-        from omnigraph import Result
+        from omnigraph.types import Result
         from omnigraph.wire.reads import result_json, sql_json
 
         if isinstance(result, Result):

@@ -1,4 +1,4 @@
-"""Expressions and patterns of `.gq`: tokens -> syntax tree. The docstring of a method is its rule in docs/grammar.md."""
+"""Expressions and patterns of `.gq`: tokens -> syntax tree. The docstring of a method is its rule in docs/reference/grammar.md."""
 
 from __future__ import annotations
 

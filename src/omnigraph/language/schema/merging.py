@@ -42,7 +42,7 @@ _MISSING: Any = object()
 class SchemaLine:
     """A line of a branch's schema.
 
-    >>> statement = og.SchemaLine("age: I32?", 2)
+    >>> statement = og.types.SchemaLine("age: I32?", 2)
     >>> assert str(statement) == "line 2: age: I32?"
     """
 
@@ -58,7 +58,7 @@ class SchemaConflict:
     """One declaration that two branches changed in contradicting ways. `ours` is the line of the target's schema, `theirs` that
     of the source's; None if it has no such declaration any more.
 
-    >>> conflict = og.SchemaConflict("divergent_change", "node:Person.age", "both changed it", statement, None)
+    >>> conflict = og.types.SchemaConflict("divergent_change", "node:Person.age", "both changed it", statement, None)
     >>> assert conflict.to_json()["ours"] == {"text": "age: I32?", "line": 2}
     """
 

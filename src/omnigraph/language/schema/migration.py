@@ -55,7 +55,7 @@ _REMOVE_CODES = {
 class MigrationPlan:
     """The steps from one schema to another; `catalog` is the schema after them. A plan with a refused step must not be applied at all.
 
-    >>> plan = g.plan_schema(SCHEMA.replace("age: I32?", "age: I64?"))
+    >>> plan = g.schema.plan(SCHEMA.replace("age: I32?", "age: I64?"))
     >>> assert (plan.supported, len(plan.steps)) == (True, 1)
     """
 

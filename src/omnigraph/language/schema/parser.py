@@ -1,4 +1,4 @@
-"""`.pg` text -> syntax tree. The docstring of a method is its rule in docs/grammar.md."""
+"""`.pg` text -> syntax tree. The docstring of a method is its rule in docs/reference/grammar.md."""
 
 from __future__ import annotations
 

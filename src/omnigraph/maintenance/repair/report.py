@@ -15,7 +15,7 @@ StepKind = Literal["rebuild_object", "rebuild_indexes", "renumber_rows", "restor
 class RepairStep:
     """One thing that a repair does: `object` is a file or a branch, `commit` what was published for it.
 
-    >>> for step in g.repair().steps:
+    >>> for step in g.maintenance.repair().steps:
     ...     print(step.object, step.action)
     """
 
@@ -30,7 +30,7 @@ class RepairReport:
     """The steps of a repair, and what was found. `remaining` is what is still wrong after it; before it is done, what no
     step is about.
 
-    >>> report = g.repair()
+    >>> report = g.maintenance.repair()
     >>> assert not report.is_done and report.findings == report.remaining == ()
     """
 

@@ -55,7 +55,7 @@ class Finding:
     `commits` are the newest of `total_commits` that cannot be read in full, or whose content is wrong. `types` and `rows`
     are what is lost at the newest of them, `ids` some of the entities, where they are known.
 
-    >>> for finding in g.verify().findings:
+    >>> for finding in g.maintenance.verify().findings:
     ...     print(finding.object, finding.problem, finding.action)
     """
 
@@ -83,7 +83,7 @@ class Finding:
 class VerifyReport:
     """What was looked at, and everything that is wrong.
 
-    >>> report = g.verify(all=True)
+    >>> report = g.maintenance.verify(all=True)
     >>> assert report.is_whole
     """
 
@@ -103,7 +103,7 @@ class VerifyReport:
     def raise_damage(self) -> None:
         """Damaged for the first thing that is damaged, if something is.
 
-        >>> g.verify().raise_damage()
+        >>> g.maintenance.verify().raise_damage()
         """
         for finding in self.findings:
             if finding.is_damage:

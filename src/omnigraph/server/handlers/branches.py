@@ -45,7 +45,7 @@ def _details(call: RouteCall, branches: list[Branch]) -> list[JsonObject]:
 def check_head(call: RouteCall, revision: str) -> None:
     """PreconditionFailed unless the revision is at the commit that If-Match names. What comes in between is not noticed."""
     if call.expected_head is not None:
-        head = call.graph.commit(revision).id
+        head = call.graph.show(revision).id
         if head != call.expected_head:
             raise PreconditionFailed(revision, call.expected_head, head)
 
@@ -76,7 +76,7 @@ def merge_branches(call: RouteCall) -> HandlerResult:
     body = call.body
     dry_run, expect = body.get("dry_run", False), body.get("expect")
     if call.expected_head is not None:
-        expect = expect or {"source": call.graph.commit(body["source"]).id, "target": call.expected_head}
+        expect = expect or {"source": call.graph.show(body["source"]).id, "target": call.expected_head}
         if expect["target"] != call.expected_head:
             raise UsageError("If-Match and 'expect' name different commits of the target")
     result = call.graph.branches.merge(

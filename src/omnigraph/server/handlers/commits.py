@@ -38,7 +38,7 @@ def list_commits(call: RouteCall) -> HandlerResult:
             break
         before = page[-1].id
     token = wanted[limit - 1].id if len(wanted) > limit else None
-    head = graph.commit(branch).id
+    head = graph.show(branch).id
     body = present({"commits": [commit_shape(commit) for commit in wanted[:limit]], "next_page_token": token})
     return HandlerResult(body, commit=head, etag=head)
 
@@ -66,7 +66,7 @@ IMMUTABLE = {"Cache-Control": "private, max-age=31536000, immutable"}
 def named_commit(call: RouteCall) -> Commit:
     """The commit that the path names by its whole id."""
     wanted = call.path["commit_id"]
-    commit = call.graph.commit(wanted)
+    commit = call.graph.show(wanted)
     if commit.id != wanted:
         raise CommitNotFound(f"commit '{wanted}' not found")
     return commit

@@ -65,7 +65,7 @@ def _poll(
 ) -> tuple[str, FeedPage]:
     """A page, and the head before it was made: what comes after that head is not missed."""
     query, graph = call.query, call.graph
-    head = graph.commit(call.existing_branch()).id
+    head = graph.show(call.existing_branch()).id
     page = graph.changes(
         call.branch,
         cursor,

@@ -56,7 +56,7 @@ def diff(call: RouteCall) -> HandlerResult:
 @handles("getSchemaDiff")
 def schema_diff(call: RouteCall) -> HandlerResult:
     before, after = pinned(call, [call.query["from"], call.query["to"]]).commits
-    plan = call.graph.diff_schema(before, after)
+    plan = call.graph.schema.diff(before, after)
     return HandlerResult({"from": before, "to": after, **migration_json(plan), "lines": plan.lines()}, commit=after)
 
 
@@ -119,7 +119,7 @@ def log(call: RouteCall) -> HandlerResult:
     tags = call.known_tags()
     at = call.query.get("at")
     if refs or at is not None:
-        heads = [graph.commit(name, as_of=at) for name in refs or [branch.name for branch in branches]]
+        heads = [graph.show(name, as_of=at) for name in refs or [branch.name for branch in branches]]
     else:
         heads = [branch.head for branch in branches]
     place = place_of(call) or PagePosition(tuple(dict.fromkeys(commit.id for commit in heads)), 0)

@@ -163,7 +163,7 @@ def _load(call: RouteCall, job: Job, sources: list[Any], options: Mapping[str, A
             missing=options.get("missing") or "refuse",
             engine="local",
             message=call.message,
-            on_progress=job.tell,
+            progress=job.tell,
         )
     finally:
         job.remove_uploads()

@@ -30,7 +30,7 @@ def language(_call: RouteCall) -> HandlerResult:
 def explain(call: RouteCall) -> HandlerResult:
     body, graph = call.body, call.graph
     check_text(call, body["query"])
-    commit = graph.commit(call.existing_branch()).id
+    commit = graph.show(call.existing_branch()).id
     text, params, name = body["query"], body.get("params"), body.get("name")
     value = explanation_json(graph.explain(text, params, name=name, revision=commit))
     value["graph_commit_id"] = value.pop("commit")
@@ -58,7 +58,7 @@ def lint(call: RouteCall) -> HandlerResult:
     check_text(call, text)
     if "schema" in body:
         return HandlerResult({"diagnostics": _schema_diagnostics(text)})
-    commit = call.graph.commit(call.existing_branch()).id
+    commit = call.graph.show(call.existing_branch()).id
     report = call.graph.lint(text, revision=commit)
     return HandlerResult({"diagnostics": _query_diagnostics(text, report)}, commit=commit)
 

@@ -1,4 +1,4 @@
-"""Upkeep: what is stored, compaction, cleanup, prepared writes; and what the caller may do."""
+"""Maintenance: what is stored, compaction, cleanup, prepared writes; and what the caller may do."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _ORDINARY_BRANCH = "any-branch-that-no-rule-names"
 @handles("getStorage")
 def get_storage(call: RouteCall) -> HandlerResult:
     graph, branch = call.graph, call.existing_branch()
-    commit = graph.commit(branch)
-    body = storage_json(graph.storage(branch))
+    commit = graph.show(branch)
+    body = storage_json(graph.maintenance.storage(branch))
     branches, tags = call.known_branches(), call.known_tags()
     known = {*(f"branch {branch.name}" for branch in branches), *(f"tag {tag.name}" for tag in tags)}
     body["kept"] = [kept for kept in body["kept"] if kept["name"] in known]
@@ -27,7 +27,7 @@ def get_storage(call: RouteCall) -> HandlerResult:
 @handles("optimizeGraph")
 def optimize(call: RouteCall) -> HandlerResult:
     dry_run = call.body.get("dry_run", False)
-    report = call.graph.optimize(call.branch, dry_run=dry_run)
+    report = call.graph.maintenance.optimize(call.branch, dry_run=dry_run)
     body = optimize_json(call.of_graph.uri, call.branch, report, dry_run=dry_run)
     if report.commit is not None:
         body["commit"] = commit_shape(report.commit)
@@ -38,7 +38,7 @@ def optimize(call: RouteCall) -> HandlerResult:
 def clean_up(call: RouteCall) -> HandlerResult:
     """Nothing is removed unless the caller confirms it."""
     body = call.body
-    report = call.graph.cleanup(
+    report = call.graph.maintenance.cleanup(
         keep=body.get("keep"),
         older_than=body.get("older_than"),
         branches=body.get("branches"),

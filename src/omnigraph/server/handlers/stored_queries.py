@@ -19,7 +19,7 @@ def list_queries(call: RouteCall) -> HandlerResult:
     """Whoever may read main sees them; who may invoke only some of them sees those."""
     queries = call.of_graph.queries
     allowed = {name: stored for name, stored in queries.items() if call.may_invoke(name)}
-    commit = call.graph.commit().id if call.may_read(MAIN) or not allowed else None
+    commit = call.graph.head().id if call.may_read(MAIN) or not allowed else None
     shown = [query_json(stored.plan) for stored in (allowed or queries).values()]
     return HandlerResult({"queries": shown}, commit=commit)
 

@@ -50,7 +50,7 @@ def export(call: RouteCall) -> HandlerResult:
 def _exported(call: RouteCall) -> tuple[str, str | None]:
     """The revision to export, and its commit. Who may export and not read is not told the commit."""
     try:
-        commit_id = call.graph.commit(call.revision()).id
+        commit_id = call.graph.show(call.revision()).id
     except PolicyDenied:
         return call.value("snapshot") or call.branch, None
     return commit_id, commit_id
@@ -80,7 +80,7 @@ def _captured(call: RouteCall) -> tuple[Iterator[bytes], str | None]:
 def _head(call: RouteCall) -> str | None:
     """The commit that the branch stands at; None where the caller may not know, or the branch is not there: the baseline says so."""
     try:
-        return call.graph.commit(call.branch).id
+        return call.graph.show(call.branch).id
     except (PolicyDenied, CommitNotFound):
         return None
 
@@ -119,7 +119,7 @@ def note_lag(call: RouteCall, page: FeedPage) -> None:
     """How far the reader is behind the head."""
     lag = 0
     if not page.caught_up and page.blocks:
-        lag = call.graph.commit(call.branch).ref.seq - page.blocks[-1].commit.ref.seq
+        lag = call.graph.show(call.branch).ref.seq - page.blocks[-1].commit.ref.seq
     call.service.metrics.lagging(call.of_graph.id, lag)
 
 

@@ -68,13 +68,13 @@ def apply_schema(call: RouteCall) -> HandlerResult:
             hint="change it there, and run 'omnigraph cluster apply'",
         )
     graph = call.graph
-    receipt = graph.apply_schema(
+    receipt = graph.schema.apply(
         call.body["schema_source"],
         allow_data_loss=call.body.get("allow_data_loss", False),
         message=call.message,
         if_commit=call.expected_head,
     )
-    commit = receipt.commit or graph.commit()
+    commit = receipt.commit or graph.head()
     body = schema_apply_shape(graph.uri, receipt, commit.ref.seq)
     body |= {"commit": optional_commit(receipt.commit)} if call.is_detailed else {}
     return HandlerResult(body, commit=commit.id, new_commit=receipt.commit)
