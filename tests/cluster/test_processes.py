@@ -90,3 +90,18 @@ def test_a_cluster_over_an_object_store(s3: S3Server, tmp_path: Path, monkeypatc
     assert cluster.apply(none).converged
     with pytest.raises(og.errors.GraphNotFound):
         og.open(config.graphs["people"].uri)
+
+
+@pytest.mark.s3
+def test_a_repeated_request_that_is_refused_is_read_back(
+    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first request was applied and its answer lost; the refusal of the next one says nothing about the first."""
+    for name, value in s3.options.items():
+        monkeypatch.setenv(name.upper(), value)
+    config = cluster.read_config(write(tmp_path / "c", "people", storage=f"s3://{s3.new_bucket()}/company"))
+    for key in ("*/lock.json", "*/ledger/*"):
+        s3.fault("answer_lost", method="PUT", key=key)
+        s3.fault("refused", method="PUT", key=key, status=403, code="AccessDenied")
+    assert cluster.apply(config).converged
+    assert cluster.plan(config).converged

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import hashlib
 import json
@@ -9,7 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from omnigraph.errors import ClusterConflict, ConfigurationError, NotFound, ObjectExists, ObjectMissing, Problem
+from omnigraph.errors import (
+    ClusterConflict,
+    ConfigurationError,
+    NotFound,
+    ObjectExists,
+    ObjectMissing,
+    Problem,
+    StorageError,
+)
 from omnigraph.storage.store import Store
 
 VERSION = 1
@@ -114,32 +123,41 @@ class LedgerStore:
         newer = replace(ledger, revision=ledger.revision + 1)
         data = json.dumps(newer.to_json(), sort_keys=True, indent=1, ensure_ascii=False).encode()
         key = f"{_LEDGER}/{newer.revision:012d}.json"
+        if not self._create(key, data):
+            raise ClusterConflict(
+                "state_cas_mismatch",
+                f"the cluster was changed meanwhile: its ledger is past revision {ledger.revision}",
+                hint="look at 'omnigraph cluster plan' and apply again",
+            )
+        return _ledger(key, data)
+
+    def _create(self, key: str, data: bytes) -> bool:
+        """Create an object; False if there is another one. One attempt can be several requests, so no error is proof that none of
+        them was applied."""
         try:
             self.store.create(key, data)
-        except ObjectExists:
-            if self.store.get(key) != data:  # the same data is our own: only the answer was lost
-                raise ClusterConflict(
-                    "state_cas_mismatch",
-                    f"the cluster was changed meanwhile: its ledger is past revision {ledger.revision}",
-                    hint="look at 'omnigraph cluster plan' and apply again",
-                ) from None
-        return _ledger(key, data)
+        except StorageError as error:
+            with contextlib.suppress(StorageError):
+                if self.store.find(key) == data:
+                    return True
+            if not isinstance(error, ObjectExists):
+                raise
+            return False
+        return True
 
     # ------------------------------------------------------------ lock
 
     def lock(self, id: str, operation: str, actor: str | None, now: dt.datetime) -> None:
         """Acquire the lock. ClusterConflict if it is held."""
         holder = {"version": VERSION, "id": id, "operation": operation, "actor": actor, "at": now.isoformat()}
-        try:
-            self.store.create(_LOCK, json.dumps(holder).encode())
-        except ObjectExists:
+        if not self._create(_LOCK, json.dumps(holder).encode()):
             held = self.holder()
             if held is not None and held["id"] != id:
                 raise ClusterConflict(
                     "state_lock_held",
                     f"the cluster is locked by '{held['operation']}' since {held['at']}",
                     hint=f"wait for it; if it died, 'omnigraph cluster force-unlock {held['id']}'",
-                ) from None
+                )
             if held is None:
                 self.lock(id, operation, actor, now)
 
@@ -175,11 +193,8 @@ class LedgerStore:
     def keep(self, digest: str, text: str) -> None:
         """Store a text under its digest; a damaged one is replaced."""
         key = _payload_key(digest)
-        try:
-            self.store.create(key, text.encode())
-        except ObjectExists:
-            if self.store.get(key) != text.encode():
-                self.store.put(key, text.encode())
+        if not self._create(key, text.encode()):
+            self.store.put(key, text.encode())
 
     def payload(self, digest: str) -> str:
         """The text with a digest. ConfigurationError if it is missing or damaged."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
-from omnigraph.errors import AlreadyExists, ObjectExists, ObjectMissing, OmnigraphError, UsageError
+from omnigraph.errors import AlreadyExists, ObjectExists, ObjectMissing, OmnigraphError, StorageError, UsageError
 from omnigraph.storage import open_store
 from omnigraph.storage.options import options_shared_with, scheme_of
 from omnigraph.storage.os_errors import typed_os_error
@@ -265,10 +265,14 @@ class _RemoteObject:
             return
         try:
             self._store.create(self._name, data)
-        except ObjectExists:
-            # A request that was repeated because its answer was lost finds its own object.
-            if self._store.get(self._name) != data:
+        except StorageError as error:
+            # The request may have been repeated because its answer was lost: then its own object is there, whatever the error says.
+            with contextlib.suppress(StorageError):
+                if self._store.find(self._name) == data:
+                    return
+            if isinstance(error, ObjectExists):
                 raise _exists(self.address) from None
+            raise
 
     def discard(self) -> None:
         if self._gathered is not None:
