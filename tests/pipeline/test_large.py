@@ -7,18 +7,20 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pipeline.conftest import SCHEMA, Write, content, knows, person
 from pipeline.test_violations import check_case
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.load import assembly, checks, keyed_rows
+from omnigraph.load import assembly, checks, keyed_rows, replaced_rows
 from omnigraph.load.job import load
 from omnigraph.load.options import LoadOptions
 from omnigraph.tables import Table
 from omnigraph.tables.staging import by_fragment
 from omnigraph.tasks.progress import Status
+from omnigraph.tasks.target import Target
 
 
 class Stages:
@@ -40,6 +42,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assembly, "IN_PROCESS_ROWS", 0)
     monkeypatch.setattr(checks, "BUCKET_ROWS", 150)
     monkeypatch.setattr(keyed_rows, "MAX_LOOKUP", 0)
+    monkeypatch.setattr(assembly, "MAX_HELD_PAIRS", 2)
 
 
 @pytest.mark.spark
@@ -97,6 +100,35 @@ def test_a_large_merge_gives_what_a_small_one_gives(
     small, large_one = (content(graph, tmp_path) for graph in graphs)
     assert large_one == small
     assert len(large_one) == 300 + 160
+    assert list(graphs[1]._repository.store.list("staging/")) == []
+
+
+@pytest.mark.parametrize("max_held", [0, 1_000])
+def test_pairs_of_replaced_rows_are_read_by_whole_fragments_and_each_once(graph: og.Graph, max_held: int) -> None:
+    target, choose = Target.of(graph._repository, graph._repository.head()[1]), random.Random(max_held)
+    folder = replaced_rows.PairFolder(f"staging/{graph.commit().id}/replaced", max_held)
+    wanted = {
+        (fragment << 32) | choose.randrange(500): number for number in range(300) for fragment in [choose.randrange(9)]
+    }
+    tasks: list[list[tuple[int, int]]] = [[] for _ in range(4)]
+    for pair in wanted.items():
+        choose.choice(tasks[:3]).append(pair)
+    found = [
+        folder.keep(
+            target,
+            pa.table(
+                {"old": pa.array([o for o, _ in task], pa.uint64()), "new": pa.array([n for _, n in task], pa.uint64())}
+            ),
+        )
+        for task in tasks
+    ]
+    assert sum(isinstance(pairs.content, str) for pairs in found) == (3 if max_held == 0 else 0)
+    for step in (1, 50, 10_000):
+        parts = [[span.read(target) for span in spans] for spans in replaced_rows._spans(found, step)]
+        assert {tuple(row) for part in parts for rows in part for row in rows.tolist()} == set(wanted.items())
+        owners = [{int(row[0]) >> 32 for rows in part for row in rows} for part in parts]
+        assert sum(map(len, owners)) == 9, "no fragment is in two parts"
+        assert len(parts) == {1: 9, 10_000: 1}.get(step, len(parts))
 
 
 def test_rows_that_are_replaced_are_removed_by_tasks(

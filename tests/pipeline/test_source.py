@@ -12,6 +12,7 @@ import pytest
 from pipeline.conftest import Write, knows, person
 
 import omnigraph as og
+from omnigraph.load.assembly import IN_PROCESS_ROWS
 from omnigraph.spark.frames import FragmentsReader
 from omnigraph.tasks.target import TableVersion, Target
 
@@ -158,6 +159,18 @@ def test_a_dataframe_is_written_as_one_commit(session: Any, people: og.Graph) ->
         ).save()
     assert len(people.commits()) == 4
     assert people.recovery.list() == []
+
+
+def test_many_rows_are_checked_and_indexed_by_tasks(session: Any, tmp_path: Path) -> None:
+    """Though Spark runs the commit of a data source in a process of its own."""
+    graph = og.init(tmp_path / "many", schema="node Tag { name: String @key }", durability="process")
+    frame = session.range(IN_PROCESS_ROWS + 1).selectExpr("concat('t', id) AS name")
+    writer = frame.write.format("omnigraph").option("graph", graph.uri).option("type", "Tag")
+    writer.mode("append").save()
+    jobs = session._jsc.sc().statusStore().jobsList(None)
+    done = {jobs.apply(place).description().toString() for place in range(min(8, jobs.size()))}
+    assert {"Some(omnigraph write many: check keys)", "Some(omnigraph write many: indexes)"} <= done
+    assert graph._repository.head()[1].rows("node:Tag") == IN_PROCESS_ROWS + 1
 
 
 def test_a_write_that_is_aborted_leaves_nothing_visible(session: Any, people: og.Graph, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import random
 
 import numpy as np
 from hypothesis import given, settings
@@ -41,3 +42,17 @@ def test_a_set_of_many_rows_takes_an_eighth_of_a_byte_for_each_row_of_its_fragme
     assert len(pickle.dumps(every)) < count / 8 + 1_000
     few = RowSet.of(np.arange(0, count, count // 100, dtype=np.uint64))
     assert len(pickle.dumps(few)) < 2_000, "a few rows of a large fragment are numbers"
+
+
+def test_sets_of_sets() -> None:
+    dice = random.Random(35)
+    sides = [{(dice.randrange(3) << 32) | dice.randrange(400) for _ in range(count)} for count in (30, 500, 0)]
+    sets = [RowSet.of(side) for side in sides]
+    for own, rows in zip(sides, sets, strict=True):
+        for other, others in zip(sides, sets, strict=True):
+            assert set(rows.difference(others).addresses().tolist()) == own - other
+            assert set(rows.intersection(others).addresses().tolist()) == own & other
+            assert set(RowSet.union(rows, others).addresses().tolist()) == own | other
+        parts = list(rows.parts(200))
+        assert [address for part in parts for address in part.addresses().tolist()] == sorted(own)
+        assert all(len(part) <= 200 or len(part.fragments) == 1 for part in parts)

@@ -6,12 +6,14 @@ same function again on the newer snapshot; no row is read from its source or wri
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omnigraph._internal.failpoints import Failpoint, reach
 from omnigraph.changes.stored_rows import rows_at
+from omnigraph.errors import StorageError
 from omnigraph.history import TableChange, TableState
 from omnigraph.indexing.indexes import index_specs
 from omnigraph.language.catalog import EdgeType
@@ -27,28 +29,24 @@ from omnigraph.load.checks import (
     run_checks,
     union,
 )
-from omnigraph.load.keyed_rows import Source, StoredReader, unchanged_rows
-from omnigraph.load.receipt import CHANGE_MODES, LoadCounts, LoadRefusal, StagedRows, count_rows
+from omnigraph.load.keyed_rows import Source, StoredReader, find_places
+from omnigraph.load.receipt import CHANGE_MODES, REPLACING, LoadCounts, LoadRefusal, StagedRows, count_rows
 from omnigraph.load.refusals import Locate, raise_first, refusals
+from omnigraph.load.replaced_rows import MAX_HELD_PAIRS, PairFolder, Pairs, ReplacedRows, find_replaced
 from omnigraph.rules import Violation, plan_checks, tables_read
 from omnigraph.rules.check import MAX_VIOLATIONS, Record
 from omnigraph.rules.keys import TWICE, KeyCheck
 from omnigraph.rules.values import DuplicateEdges, ValueCheck
 from omnigraph.snapshot import View
 from omnigraph.tables import Staged, Table
-from omnigraph.tables.addresses import OFFSET_BITS, ROW_ADDRESS
+from omnigraph.tables.addresses import ROW_ADDRESS, RowSet
 from omnigraph.tables.changed_table import INLINE_FRAGMENT, ChangedTable, masks_left
 from omnigraph.tables.indexes import SegmentPlan, plan_segments
-from omnigraph.tables.staging import PreviousAttempt, TrimmedFragment, by_fragment
+from omnigraph.tables.staging import PreviousAttempt, TrimmedFragment
 from omnigraph.tasks.engines import LoadMode
 from omnigraph.tasks.runner import LocalRunner, Runner
 from omnigraph.tasks.target import TableVersion, Target
 from omnigraph.values.inline_rows import NO_INLINE, Inline
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
 
 # Which new rows of a dry run break a rule, each of them once, however many rules it breaks.
 
@@ -56,10 +54,8 @@ Blamed = tuple[Record, int | None]
 """A record that a check found to blame, and how many with such a value are too many (None: all)."""
 
 
-def rejected_rows(target: Target, incoming: StagedRows, blamed: Iterable[Blamed]) -> np.ndarray[Any, Any]:
-    """The addresses of the rows of one table that break a rule."""
-    import numpy as np
-
+def rejected_rows(target: Target, incoming: StagedRows, blamed: Iterable[Blamed]) -> RowSet:
+    """The rows of one table that break a rule."""
     whole: dict[str, dict[str, int | None]] = {}
     some: dict[str, dict[str, int | None]] = {}
     for (table, column, value), excess in blamed:
@@ -74,7 +70,7 @@ def rejected_rows(target: Target, incoming: StagedRows, blamed: Iterable[Blamed]
             others = [address for address in addresses if address not in rejected]
             wanted = len(others) if excess is None else max(0, excess - len(known))
             rejected.update(others[len(others) - wanted :] if wanted <= len(others) else others)
-    return np.array(sorted(rejected), np.uint64)
+    return RowSet.of(rejected)
 
 
 def _addresses(target: Target, incoming: StagedRows, column: str, values: Mapping[str, object]) -> dict[str, list[int]]:
@@ -115,12 +111,12 @@ class Removal:
 
     target: Target
     place: TableVersion
-    fragment: int
-    offsets: Any
+    lost: RowSet
 
 
 def remove_rows(task: Removal) -> TrimmedFragment:
-    return task.target.tables.delete_rows(task.target.open(task.place), task.fragment, task.offsets)
+    ((fragment, offsets),) = task.lost.by_fragment()
+    return task.target.tables.delete_rows(task.target.open(task.place), fragment, offsets)
 
 
 class LoadStaging:
@@ -139,8 +135,9 @@ class LoadStaging:
         absent: Mapping[str, Sequence[str]] | None = None,
         index: bool = True,
         only_count: bool = False,
+        folder: str,
     ) -> None:
-        """`removed`: rows that go; `named`: those of them that records name; `absent`: ids that they name besides."""
+        """`folder`: for files of the load. `removed`: rows that go; `named`: those of them that records name; `absent`: ids that they name besides."""
         self.view = view
         self.incoming = incoming
         self.mode = mode
@@ -148,12 +145,11 @@ class LoadStaging:
         self.locate = locate
         self.index = index
         """Whether many new rows get their indexes now."""
+        self._pairs = PairFolder(f"{folder}/replaced", MAX_HELD_PAIRS)
         self.only_count = only_count
         """Whether broken rules are counted, as `refusals`, instead of raised."""
         self.refusals: list[LoadRefusal] = []
         self._blamed: list[Blamed] = []
-        self._replaced: dict[str, pa.Table] = {}
-        """Addresses of the committed rows that are replaced, and of the new rows that replace them: columns old and new."""
         self.target = Target.of(view.repository, view)
         self.checks = plan_checks(view.catalog, {key: rows.change(mode) for key, rows in incoming.items()})
         self.staged: list[Staged] = []
@@ -172,12 +168,18 @@ class LoadStaging:
 
     def find_replaced(self) -> None:
         """Check the keys; then it is known which rows are replaced, and which of them keep their values."""
-        pairs = self._replaced = self._check_keys()
-        self.addresses = {key: rows.column("old").to_numpy() for key, rows in pairs.items()}
+        are_many = self.mode in REPLACING and any(rows.rows > MAX_HELD_PAIRS for rows in self.incoming.values())
+        try:
+            replaced = {key: self._find_replaced(key, pairs) for key, pairs in self._check_keys().items()}
+        finally:
+            if are_many:
+                with contextlib.suppress(StorageError):
+                    self.view.repository.store.delete_prefix(self._pairs.path)
+        self.addresses = {key: found.rows for key, found in replaced.items()}
+        self.unchanged = {key: found.unchanged for key, found in replaced.items()}
         self._refuse_both()
         # An edge of a node that goes may be moved to another node by the same load.
         self.removed = difference(self.removed, self.addresses)
-        self.unchanged = {key: self._unchanged(key, rows) for key, rows in pairs.items()}
 
     @property
     def changes_nothing(self) -> bool:
@@ -199,19 +201,32 @@ class LoadStaging:
 
     def accepted(self) -> tuple[dict[str, LoadCounts], int]:
         """Of a dry run: what would become of the records that break no rule, and how many break one."""
-        import numpy as np
-
         rejected = {key: rejected_rows(self.target, rows, self._blamed) for key, rows in self.incoming.items()}
         counts = dict(self.counts())
         for key, rows in rejected.items():
-            if len(rows):
-                pairs = self._replaced.get(key)
-                kept = np.zeros(0, bool) if pairs is None else ~np.isin(pairs.column("new").to_numpy(), rows)
-                old = np.zeros(0, np.uint64) if pairs is None else pairs.column("old").to_numpy()[kept]
-                same = np.intersect1d(old, self.unchanged.get(key, np.zeros(0, np.uint64)))
+            if rows:
                 left = replace(self.incoming[key], rows=self.incoming[key].rows - len(rows))
-                counts[key] = count_rows(self.view, left, self.mode, old, same, self.removed.get(key))
+                not_met = self._met_only_by(key, rows)
+                met, same = (known.get(key, RowSet()).difference(not_met) for known in (self.addresses, self.unchanged))
+                counts[key] = count_rows(self.view, left, self.mode, met, same, self.removed.get(key))
         return counts, sum(map(len, rejected.values()))
+
+    def _met_only_by(self, key: str, rows: RowSet) -> RowSet:
+        """The committed rows that only these new rows would replace."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if not self.addresses.get(key):
+            return RowSet()
+        incoming, committed = self.incoming[key], self.view.table(key)
+        assert committed is not None, "rows of it are replaced"
+        ids = rows_at(self.target.open(incoming.place), rows.addresses(), ["id"]).column("id").unique()
+        source = Source(incoming.place, ("id",), "id", incoming.rows, with_address=True)
+        named = StoredReader(self.target).holding(source, ids)
+        others = named.filter(pa.array(~rows.contains(named.column(ROW_ADDRESS).to_numpy()))).column("id")
+        gone = ids.filter(pc.invert(pc.is_in(ids, value_set=others.combine_chunks())))
+        places = find_places(self.target, TableVersion.of(committed), pa.chunked_array([gone]))
+        return RowSet.of(places.addresses[places.known])
 
     def changes(
         self, done: Mapping[str, TableChange] | None = None, *, values: bool = False
@@ -281,12 +296,12 @@ class LoadStaging:
 
     # ------------------------------------------------------------ staging
 
-    def _stage(self, incoming: StagedRows, addresses: np.ndarray[Any, Any] | None) -> TableChange:
+    def _stage(self, incoming: StagedRows, lost: RowSet | None) -> TableChange:
         before = self.view.state(incoming.key)
         version, rows, tables = incoming.place.version, incoming.rows, self.view.repository.tables
         if self.mode != "overwrite" and before is not None and before.rows:
             base = self.view.table_or_new(incoming.key)
-            trimmed = [] if addresses is None else self._remove(base, addresses)
+            trimmed = [] if lost is None else self._remove(base, lost)
             staged = tables.stage(base, fragments=incoming.fragments, trimmed=trimmed, fold=True)
             self.staged.append(staged)
             version, rows = staged.version, staged.rows
@@ -301,23 +316,18 @@ class LoadStaging:
         state = TableState(path, version, generation, rows, digest, inline)
         return TableChange(incoming.key, CHANGE_MODES[self.mode], before, state, incoming.to_json(self.mode))
 
-    def _restage(
-        self, incoming: StagedRows, addresses: np.ndarray[Any, Any] | None, attempt: PreviousAttempt | None
-    ) -> TableChange:
+    def _restage(self, incoming: StagedRows, lost: RowSet | None, attempt: PreviousAttempt | None) -> TableChange:
         """The same after a lost race. Rows that stand in commits stay there, unless the load replaces them: so beside small
         commits an attempt writes no file."""
-        import numpy as np
-
         before, base = self.view.state(incoming.key), self.view.table(incoming.key)
         if self.mode == "overwrite" or before is None or base is None or not before.rows:
-            return self._stage(incoming, addresses)
+            return self._stage(incoming, lost)
         tables = self.view.repository.tables
-        gone = np.array([], np.uint64) if addresses is None else addresses
-        in_commits = gone >> np.uint64(OFFSET_BITS) == np.uint64(INLINE_FRAGMENT)
-        inline = base.inline
+        gone = RowSet() if lost is None else lost
+        stored, gone_there, inline = base.stored, gone.without_fragments([INLINE_FRAGMENT]), base.inline
         if isinstance(base, ChangedTable):
-            inline = inline.without_ids(frozenset(base.ids_at(gone[in_commits].tolist())))
-        stored, gone_there = base.stored, gone[~in_commits]
+            in_commits = gone.difference(gone_there).addresses().tolist()
+            inline = inline.without_ids(frozenset(base.ids_at(in_commits)))
         if attempt is not None and attempt.lacks(gone_there, stored):
             version = attempt.staged
         else:
@@ -335,43 +345,38 @@ class LoadStaging:
         assert rows == base.rows - len(gone) + incoming.rows, "a load adds its rows and removes those that it replaces"
         return self._change(incoming, before, version.version, rows, inline)
 
-    def _remove(self, base: Table, addresses: np.ndarray[Any, Any]) -> list[TrimmedFragment]:
+    def _remove(self, base: Table, lost: RowSet) -> list[TrimmedFragment]:
         """The fragments that lose rows, each made by one task when there are many."""
-        removals = by_fragment(addresses)
-        if len(addresses) <= IN_PROCESS_ROWS:
-            return [self.view.repository.tables.delete_rows(base, fragment, offsets) for fragment, offsets in removals]
-        tasks = [Removal(self.target, TableVersion.of(base), fragment, offsets) for fragment, offsets in removals]
+        if len(lost) <= IN_PROCESS_ROWS:
+            tables = self.view.repository.tables
+            return [tables.delete_rows(base, fragment, offsets) for fragment, offsets in lost.by_fragment()]
+        tasks = [Removal(self.target, TableVersion.of(base), part) for part in lost.parts(1)]
         return self.runner.map("remove", remove_rows, tasks)
 
     # ------------------------------------------------------------ rules
 
-    def _check_keys(self) -> dict[str, pa.Table]:
+    def _check_keys(self) -> dict[str, list[Pairs]]:
         """The rows that the load replaces, with those that come in their place."""
-        import pyarrow as pa
-
         tasks = [
-            key_task(self.view, self.incoming[check.table], self.mode, check)
+            key_task(self.view, self.incoming[check.table], self.mode, check, self._pairs)
             for check in self.checks
             if isinstance(check, KeyCheck) and self.incoming[check.table].may_clash(check.entity)
         ]
         reports = self._run("check keys", tasks)
         return {
-            task.check.table: pa.concat_tables(report.replaced)
-            for task, report in zip(tasks, reports, strict=True)
-            if report.replaced
+            task.check.table: report.replaced for task, report in zip(tasks, reports, strict=True) if report.replaced
         }
 
     def _refuse_both(self) -> None:
         """UniqueViolation for an id that the load both puts and removes."""
-        import numpy as np
         import pyarrow as pa
 
         contradictions: dict[str, list[str]] = {}
-        for key, addresses in self._named.items():
-            both = np.intersect1d(addresses, self.addresses.get(key, np.array([], np.uint64)))
+        for key, rows in self._named.items():
+            both = rows.intersection(self.addresses.get(key, RowSet()))
             table = committed_table(self.view, key)
-            if len(both) and table is not None:
-                contradictions[key] = rows_at(table, both, ["id"]).column("id").to_pylist()
+            if both and table is not None:
+                contradictions[key] = rows_at(table, both.addresses(), ["id"]).column("id").to_pylist()
         for key, ids in self._absent.items():
             place = self.incoming[key].place
             source = Source(place, ("id",), "id", self.incoming[key].rows)
@@ -389,11 +394,11 @@ class LoadStaging:
         else:
             raise_first(checks, reports, self.locate)
 
-    def _unchanged(self, key: str, pairs: pa.Table) -> np.ndarray[Any, Any]:
+    def _find_replaced(self, key: str, pairs: list[Pairs]) -> ReplacedRows:
         committed = committed_table(self.view, key)
         assert committed is not None, "rows of it are replaced"
-        runner = self.runner if pairs.num_rows > IN_PROCESS_ROWS else LocalRunner()
-        return unchanged_rows(self.target, key, committed, self.incoming[key].place, pairs, runner)
+        runner = self.runner if sum(map(len, pairs)) > IN_PROCESS_ROWS else LocalRunner()
+        return find_replaced(self.target, key, committed, self.incoming[key].place, pairs, runner)
 
     def _check_rest(self, states: Mapping[str, TableState], *, values: bool) -> None:
         """All rules but those about keys, and those about single rows, if they were checked when the rows were read."""

@@ -27,6 +27,7 @@ from omnigraph.load.keyed_rows import (
     fragment_groups,
 )
 from omnigraph.load.receipt import REPLACING, StagedRows
+from omnigraph.load.replaced_rows import PairFolder, Pairs
 from omnigraph.relational import duck
 from omnigraph.relational.sql import exp
 from omnigraph.rules import Check, Need, Violation
@@ -34,14 +35,12 @@ from omnigraph.rules.check import MAX_VIOLATIONS, Record
 from omnigraph.rules.endpoints import End, ends_of
 from omnigraph.snapshot import View
 from omnigraph.tables import Table
-from omnigraph.tables.addresses import OFFSET_BITS, ROW_ADDRESS
-from omnigraph.tables.ascending import distinct
+from omnigraph.tables.addresses import ROW_ADDRESS, RowSet
 from omnigraph.tasks.engines import LoadMode
 from omnigraph.tasks.runner import Exchange, LocalRunner, Runner, unpacked
 from omnigraph.tasks.target import TableVersion, Target
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
 
 
@@ -58,6 +57,8 @@ class CheckTask:
     check: Check
     sources: Mapping[Need, tuple[Source, ...]]
     replaced: Need | None = None
+    pairs: PairFolder | None = None
+    """Where to write these, and the new rows in their place, if they are many."""
     counts: bool = False
     """Whether all violations are counted, not only looked for."""
 
@@ -84,8 +85,8 @@ class CheckReport:
     count: int = 0
     blamed: list[tuple[Record, int | None]] = field(default_factory=list)
     """Where violations are counted: the record that is to blame for each, and how many of its kind are too many (None: all)."""
-    replaced: list[pa.Table] = field(default_factory=list)
-    """Addresses of committed rows and of the new rows that replace them: columns old and new."""
+    replaced: list[Pairs] = field(default_factory=list)
+    """Committed rows and the new rows that replace them."""
 
     def add(self, other: CheckReport) -> None:
         self.violations += other.violations
@@ -130,11 +131,13 @@ def _report(task: CheckTask, reader: SourceReader) -> CheckReport:
             (record, check.excess(violation)) for violation in violations for record in check.records(violation)[:1]
         ]
     if task.replaced is not None and (task.counts or not report.violations):
-        report.replaced = [_replaced(rows, task.check.own[0], task.replaced)]
+        assert task.pairs is not None, "it has a folder for those that are many"
+        report.replaced = [task.pairs.keep(task.target, _replaced(rows, task.check.own[0], task.replaced))]
     return report
 
 
 def _replaced(rows: TaskRows, new: Need, old: Need) -> pa.Table:
+    """Addresses of committed rows and of the new rows that replace them: columns old and new."""
     added = rows.all(new)
     relations = {"new": added, "old": rows.matching(old, added.column("id"))}
     columns = [f'"{alias[0]}"."{ROW_ADDRESS}" AS "{alias}"' for alias in ("old", "new")]
@@ -205,8 +208,8 @@ def _in_buckets(stage: str, tasks: Sequence[CheckTask], runner: Runner, max_rows
 
 # Where the rows are that the checks of one load look at.
 
-Addresses = Mapping[str, "np.ndarray[Any, Any]"]
-"""Table key -> addresses of the rows that new rows replace; there may be many millions."""
+Addresses = Mapping[str, RowSet]
+"""Table key -> rows that a load replaces or removes; there may be many millions."""
 
 
 class CheckSources:
@@ -249,15 +252,13 @@ class CheckSources:
     def _lost(self, need: Need, committed: Table) -> tuple[Source, ...]:
         """Few rows are read by their addresses. Of many, all rows of the fragments that lose any are looked at: those that
         are not lost change nothing."""
-        import numpy as np
-
         if self._mode == "overwrite":
             return _source(need, TableVersion.of(committed), committed.rows)
-        addresses = self._replaced.get(need.table, np.array([], np.uint64))
-        if len(addresses) <= MAX_LOOKUP:
-            return _source(need, TableVersion.of(committed), len(addresses), addresses=tuple(addresses.tolist()))
-        touched = set(distinct(addresses >> np.uint64(OFFSET_BITS)).tolist())
-        fragments = [fragment for fragment in committed.fragments if fragment.id in touched]
+        lost = self._replaced.get(need.table, RowSet())
+        if len(lost) <= MAX_LOOKUP:
+            addresses = tuple(lost.addresses().tolist())
+            return _source(need, TableVersion.of(committed), len(lost), addresses=addresses)
+        fragments = [fragment for fragment in committed.fragments if fragment.id in lost.fragments]
         rows = sum(fragment.rows for fragment in fragments)
         return _source(need, TableVersion.of(committed), rows, fragments=tuple(fragment.id for fragment in fragments))
 
@@ -283,7 +284,7 @@ class CheckSources:
         return tuple(fragment.id for fragment in result.fragments if not added & set(fragment.files))
 
 
-def key_task(view: View, incoming: StagedRows, mode: LoadMode, check: Check) -> CheckTask:
+def key_task(view: View, incoming: StagedRows, mode: LoadMode, check: Check, pairs: PairFolder) -> CheckTask:
     """The check of ids. Where rows are replaced it also finds which, and by which."""
     with_address = mode in REPLACING
     existing = None if mode == "overwrite" else committed_table(view, incoming.key)
@@ -293,7 +294,7 @@ def key_task(view: View, incoming: StagedRows, mode: LoadMode, check: Check) -> 
         () if existing is None else _source(lost, TableVersion.of(existing), existing.rows, with_address=with_address)
     )
     replaced = lost if with_address and existing is not None else None
-    return CheckTask(Target.of(view.repository, view), check, sources, replaced)
+    return CheckTask(Target.of(view.repository, view), check, sources, replaced, pairs)
 
 
 def committed_table(view: View, key: str) -> Table | None:
@@ -308,7 +309,9 @@ def _source(need: Need, place: TableVersion, rows: int, **chosen: Any) -> tuple[
 
 # Rows that a load removes: those that its records name, and with a node every edge at it.
 
-NODES_PER_TASK = 262_144
+NODES_PER_TASK = 4_194_304
+"""Nodes whose edges a task finds: each time all edges of a type may have to be read."""
+NODES_IN_PROCESS = 262_144
 
 
 @dataclass(frozen=True)
@@ -317,28 +320,24 @@ class EdgesAt:
 
     target: Target
     nodes: TableVersion
-    addresses: Any
+    removed: RowSet
     edges: TableVersion
     end: End
     rows: int
 
 
-def edges_at(task: EdgesAt) -> np.ndarray[Any, Any]:
-    """Their addresses."""
-    ids = rows_at(task.target.open(task.nodes), task.addresses, ["id"]).column("id").combine_chunks()
+def edges_at(task: EdgesAt) -> RowSet:
+    ids = rows_at(task.target.open(task.nodes), task.removed.addresses(), ["id"]).column("id").combine_chunks()
     source = Source(task.edges, (task.end,), task.end, task.rows, with_address=True)
-    addresses: np.ndarray[Any, Any] = StoredReader(task.target).holding(source, ids).column(ROW_ADDRESS).to_numpy()
-    return addresses
+    return RowSet.of(StoredReader(task.target).holding(source, ids).column(ROW_ADDRESS).to_numpy())
 
 
-def with_edges(view: View, removed: Addresses, runner: Runner) -> dict[str, np.ndarray[Any, Any]]:
+def with_edges(view: View, removed: Addresses, runner: Runner) -> dict[str, RowSet]:
     """The rows that go, by table: these, and the edges at the nodes among them."""
-    import numpy as np
-
     target = Target.of(view.repository, view)
     tasks: list[EdgesAt] = []
     keys: list[str] = []
-    for key, addresses in removed.items():
+    for key, rows in removed.items():
         nodes = committed_table(view, key)
         if nodes is None or not key.startswith("node:"):
             continue
@@ -347,36 +346,24 @@ def with_edges(view: View, removed: Addresses, runner: Runner) -> dict[str, np.n
             edges = committed_table(view, edge.table_key)
             for end, node in ends_of(edge) if edges is not None else ():
                 assert edges is not None
-                for start in range(0, len(addresses) if node == entity.name else 0, NODES_PER_TASK):
-                    part = addresses[start : start + NODES_PER_TASK]
+                for part in rows.parts(NODES_PER_TASK) if node == entity.name else ():
                     places = TableVersion.of(nodes), part, TableVersion.of(edges)
                     tasks.append(EdgesAt(target, *places, end, edges.rows))
                     keys.append(edge.table_key)
-    chosen = runner if len(tasks) > 1 and sum(map(len, removed.values())) > NODES_PER_TASK else LocalRunner()
-    gone: dict[str, list[np.ndarray[Any, Any]]] = {key: [addresses] for key, addresses in removed.items()}
-    for key, addresses in zip(keys, chosen.map("find edges of deleted nodes", edges_at, tasks), strict=True):
-        if len(addresses):
-            gone.setdefault(key, []).append(addresses)
-    return {key: distinct(np.concatenate(parts)) for key, parts in gone.items()}
+    chosen = runner if sum(map(len, removed.values())) > NODES_IN_PROCESS else LocalRunner()
+    gone: dict[str, list[RowSet]] = {key: [rows] for key, rows in removed.items()}
+    for key, found in zip(keys, chosen.map("find edges of deleted nodes", edges_at, tasks), strict=True):
+        if found:
+            gone.setdefault(key, []).append(found)
+    return {key: RowSet.union(*parts) for key, parts in gone.items()}
 
 
-def concat(parts: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-    """The addresses of several tasks, each once."""
-    import numpy as np
-
-    return distinct(np.concatenate([np.array([], np.uint64), *parts]))
-
-
-def difference(addresses: Addresses, others: Addresses) -> dict[str, np.ndarray[Any, Any]]:
+def difference(addresses: Addresses, others: Addresses) -> dict[str, RowSet]:
     """Those that are not among the others, table by table."""
-    import numpy as np
-
-    return {key: rows[~np.isin(rows, others[key])] if key in others else rows for key, rows in addresses.items()}
+    return {key: rows.difference(others[key]) if key in others else rows for key, rows in addresses.items()}
 
 
-def union(*several: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+def union(*several: Addresses) -> dict[str, RowSet]:
     """All addresses of each table."""
-    import numpy as np
-
     keys = dict.fromkeys(key for addresses in several for key in addresses)
-    return {key: np.concatenate([removed[key] for removed in several if key in removed]) for key in keys}
+    return {key: RowSet.union(*(rows[key] for rows in several if key in rows)) for key in keys}

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omnigraph.errors import InputError
 from omnigraph.language.catalog import EdgeType, EntityType
@@ -16,9 +16,10 @@ from omnigraph.load.keyed_rows import LOOKED_UP_SHARE, MAX_HELD_RECORDS, complet
 from omnigraph.load.written import WrittenFiles
 from omnigraph.metering import Threads
 from omnigraph.records.encoding import record_lines
-from omnigraph.records.rows import NamedRows, Reject, TypedRows
+from omnigraph.records.rows import WHOLE, NamedRows, RecordForm, Reject, TypedRows
 from omnigraph.records.tabular import shown_row
 from omnigraph.rules.values import first_errors
+from omnigraph.tables.addresses import RowSet
 from omnigraph.tables.ascending import stable_order
 from omnigraph.tables.staging import ROWS_PER_FRAGMENT
 from omnigraph.tasks.engines import DEFAULT_SETTINGS, TaskSettings
@@ -165,10 +166,12 @@ class TypeReport:
     id_ranges: list[tuple[str, str] | None] = field(default_factory=list)
     """The first and the last of the ids that the load made, for rows that were written together; None if they do not ascend."""
     fragments: list[str] = field(default_factory=list)
-    removed: list[np.ndarray[Any, Any]] = field(default_factory=list)
-    """Addresses of rows that are to go, in the version that the load stands on."""
-    absent: list[str] = field(default_factory=list)
-    """Ids that were to go and are not in that version."""
+    removed: RowSet = field(default_factory=RowSet)
+    """Rows that are to go, in the version that the load stands on."""
+    absent: int = 0
+    """How many ids were to go and are not in that version."""
+    absent_ids: list[str] = field(default_factory=list)
+    """These ids, unless every record names a row that is to go."""
 
     @property
     def ids_may_clash(self) -> bool:
@@ -188,7 +191,9 @@ class FragmentWriter:
         versions: TableVersions,
         written: WrittenFiles | None = None,
         settings: TaskSettings = DEFAULT_SETTINGS,
+        form: RecordForm = WHOLE,
     ) -> None:
+        self.form = form
         self._max_held_bytes = settings.held_bytes(MAX_HELD_BYTES)
         self.target = target
         self.versions = versions
@@ -231,8 +236,11 @@ class FragmentWriter:
         ids = pa.chunked_array([part.ids for part in self._named.pop(key)], pa.string())
         places = find_places(self.target, self.versions[key], ids)
         report = self.types.setdefault(key, TypeReport())
-        report.removed.append(places.addresses[places.known])
-        report.absent += ids.filter(pa.array(~places.known)).to_pylist()
+        report.removed.add(places.addresses[places.known])
+        absent = ids.filter(pa.array(~places.known))
+        report.absent += len(absent)
+        if self.form.kind != "name":
+            report.absent_ids += absent.to_pylist()
 
     def _complete(self, key: str) -> None:
         """Look up the rows that parts of rows belong to."""
@@ -344,10 +352,11 @@ class HeldRows(FragmentWriter):
         versions: TableVersions,
         written: WrittenFiles | None = None,
         settings: TaskSettings = DEFAULT_SETTINGS,
+        form: RecordForm = WHOLE,
         *,
         max_rows: int,
     ) -> None:
-        super().__init__(target, versions, written, settings)
+        super().__init__(target, versions, written, settings, form)
         self.max_rows = max_rows
         self.is_small = True
         self.rows: list[tuple[str, pa.Table]] = []

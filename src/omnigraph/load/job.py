@@ -27,7 +27,7 @@ from omnigraph.history import Commit, PreparedPlan, PublishPlan, TableChange, Wr
 from omnigraph.indexing.adjacency import refresh_after
 from omnigraph.language.catalog import Catalog, EdgeType, NodeType
 from omnigraph.load.assembly import LoadStaging
-from omnigraph.load.checks import concat, with_edges
+from omnigraph.load.checks import with_edges
 from omnigraph.load.explaining import LoadBase, SessionReader
 from omnigraph.load.files import STDIN
 from omnigraph.load.fragments import TypeReport
@@ -59,6 +59,7 @@ from omnigraph.rules.endpoints import ends_of
 from omnigraph.snapshot import Repository, View
 from omnigraph.spark.runner import SparkRunner
 from omnigraph.tables import Staged
+from omnigraph.tables.addresses import RowSet
 from omnigraph.tasks.engines import choose_engine, engine_with_reader, make_runner
 from omnigraph.tasks.progress import Progress, Silent, Stage, sum_stages
 from omnigraph.tasks.runner import LocalRunner, Runner
@@ -316,15 +317,13 @@ class LoadJob:
             return LoadReceipt.of_repeated(self.base.branch, mode, repeated)
         rejected = self._refuse_or_count(report)
         started = time.monotonic()
-        named = {key: concat(type.removed) for key, type in report.types.items() if type.removed}
-        removed = {
-            key: addresses for key, addresses in with_edges(self.view, named, self.runner).items() if len(addresses)
-        }
+        named = {key: type.removed for key, type in report.types.items() if type.removed}
+        removed = with_edges(self.view, named, self.runner)
         emptied = self._given_without_rows(report)
         types = {key: report.types.get(key, TypeReport()) for key in {*report.types, *removed, *emptied}}
         if self.options.permit is not None:
             self.options.permit(frozenset(table_key.partition(":")[2] for table_key in types))
-        none = {key: LoadCounts(unchanged=len(type.absent)) for key, type in types.items()}
+        none = {key: LoadCounts(unchanged=type.absent) for key, type in types.items()}
         receipt = LoadReceipt(self.base.branch, mode, none, None, self.options.actor, rejected)
         written = {
             key: self._incoming(key, of_type, len(removed.get(key, ())))
@@ -346,8 +345,9 @@ class LoadJob:
             index=not dry_run,
             only_count=dry_run,
             named=named,
-            absent={key: type.absent for key, type in types.items() if type.absent and type.rows},
+            absent={key: type.absent_ids for key, type in types.items() if type.absent_ids and type.rows},
             removed=removed,
+            folder=self.base.folder,
         )
         with self.written.noting(assembly.staged):
             assembly.find_replaced()
@@ -600,7 +600,7 @@ class LoadJob:
         """Stage the new rows as a separate version, in fragments of a good size."""
         fragments, ids_may_clash = tuple(of_type.fragments), of_type.ids_may_clash
         incoming, staged = stage_incoming(self.view, key, of_type.rows, ids_may_clash, fragments)
-        incoming = replace(incoming, removed=removed, absent=len(of_type.absent))
+        incoming = replace(incoming, removed=removed, absent=of_type.absent)
         table = self.view.staged(key, incoming.place.path, incoming.place.version)
         self.written.note_version(staged)
         repacked = merge_small_fragments(self._target, table, fragments, self.runner, self._noted_by_tasks)
@@ -639,7 +639,7 @@ def with_empty_branch(repository: Repository, base: LoadBase, receipt: LoadRecei
 
 def merge_reports(reports: list[ReadReport]) -> ReadReport:
     """Combine the reports, with the splits in order."""
-    whole = ReadReport()
+    whole, removed = ReadReport(), dict[str, list[RowSet]]()
     for report in reports:
         whole.splits += report.splits
         for key, of_type in report.types.items():
@@ -648,7 +648,10 @@ def merge_reports(reports: list[ReadReport]) -> ReadReport:
             total.explicit_ids += of_type.explicit_ids
             total.id_ranges += of_type.id_ranges
             total.fragments += of_type.fragments
-            total.removed += of_type.removed
+            removed.setdefault(key, []).append(of_type.removed)
             total.absent += of_type.absent
+            total.absent_ids += of_type.absent_ids
+    for key, parts in removed.items():
+        whole.types[key].removed = RowSet.union(*parts)
     whole.splits.sort(key=lambda split: split.index)
     return whole

@@ -86,7 +86,7 @@ class ReadReport:
 
 
 def read_bundle(task: ReadTask) -> ReadReport:
-    writer = _writer(task.target, task.versions, task.written, task.settings, task.max_held_rows)
+    writer = _writer(task.target, task.versions, task.written, task.settings, task.form, task.max_held_rows)
     report = ReadReport(types=writer.types, held=writer if isinstance(writer, HeldRows) else None)
     for split in task.splits:
         reader = SplitReader(task.target, split, task.form)
@@ -103,11 +103,16 @@ def read_bundle(task: ReadTask) -> ReadReport:
 
 
 def _writer(
-    target: Target, versions: TableVersions, written: WrittenFiles | None, settings: TaskSettings, max_held_rows: int
+    target: Target,
+    versions: TableVersions,
+    written: WrittenFiles | None,
+    settings: TaskSettings,
+    form: RecordForm,
+    max_held_rows: int,
 ) -> FragmentWriter:
     if max_held_rows:
-        return HeldRows(target, versions, written, settings, max_rows=max_held_rows)
-    return FragmentWriter(target, versions, written, settings)
+        return HeldRows(target, versions, written, settings, form, max_rows=max_held_rows)
+    return FragmentWriter(target, versions, written, settings, form)
 
 
 _quoted = json.JSONEncoder(ensure_ascii=False).encode
@@ -150,7 +155,7 @@ def read_batches(
     import numpy as np
     import pyarrow as pa
 
-    writer = _writer(target, versions, written, settings, max_held_rows)
+    writer = _writer(target, versions, written, settings, form, max_held_rows)
     done = SplitReport(index)
     reader = FrameReader(target.catalog, key, type_column, fresh, form)
     try:

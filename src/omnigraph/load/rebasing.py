@@ -43,7 +43,7 @@ from omnigraph.rules import Check, Need
 from omnigraph.rules.keys import KeyCheck
 from omnigraph.snapshot import Repository, View
 from omnigraph.tables import Table, filters, in_list
-from omnigraph.tables.addresses import OFFSET_BITS, ROW_ADDRESS
+from omnigraph.tables.addresses import OFFSET_BITS, ROW_ADDRESS, RowSet
 from omnigraph.tables.ascending import distinct
 from omnigraph.tables.changed_table import INLINE_FRAGMENT, ChangedTable
 from omnigraph.tables.staging import PreviousAttempt
@@ -145,7 +145,10 @@ class LoadRebase:
         }
         removed = {} if self.checked is None else self.checked.removed
         is_indexed = self._attempts <= INDEXED_REBASES
-        assembly = LoadStaging(view, incoming, self._mode, self._runner, removed=removed, index=is_indexed)
+        folder = f"staging/{plan.commit_id}"
+        assembly = LoadStaging(
+            view, incoming, self._mode, self._runner, removed=removed, index=is_indexed, folder=folder
+        )
         unmoved = {change.key: change for change in plan.changes if change.base == snapshot.table(change.key)}
         lost = self._lost_if_still_valid(assembly)
         if lost is None:
@@ -184,20 +187,20 @@ class LoadRebase:
             key: self._replaced(assembly.view.entity(key), incoming, movements[key], checked.addresses.get(key))
             for key, incoming in assembly.incoming.items()
         }
-        unchanged = {key: _kept(movements[key].placed(rows), addresses[key]) for key, rows in checked.unchanged.items()}
+        unchanged = {
+            key: movements[key].placed(rows).intersection(addresses[key]) for key, rows in checked.unchanged.items()
+        }
         removed = {key: movements[key].placed(rows) for key, rows in checked.removed.items()}
         return CheckedLoad(assembly.view, addresses, unchanged, removed)
 
     def _refuse_touched(self, checked: CheckedLoad, assembly: LoadStaging, movements: Mapping[str, _Movement]) -> None:
         """ExpectedVersionMismatch when somebody changed a row that the load was made from."""
-        import numpy as np
-
         for key, incoming in assembly.incoming.items():
             movement, is_patch = movements[key], self._mode == "patch"
-            used = union(
-                {key: checked.removed.get(key, np.array([], np.uint64))}, checked.addresses if is_patch else {}
+            used = RowSet.union(
+                checked.removed.get(key, RowSet()), checked.addresses.get(key, RowSet()) if is_patch else RowSet()
             )
-            is_touched = len(movement.placed(used[key])) < len(used[key])
+            is_touched = len(movement.placed(used)) < len(used)
             if is_touched or (is_patch and self._keys.meet(incoming, ("id",), movement.changed)):
                 raise _mismatch(key, checked.view.state(key), assembly.view.state(key))
 
@@ -219,32 +222,21 @@ class LoadRebase:
             return False
         return self._keys.meet(assembly.incoming[own.table], own.by, rows.rename_columns(list(own.by)))
 
-    def _replaced(
-        self, entity: EntityType, incoming: StagedRows, movement: _Movement, before: np.ndarray[Any, Any] | None
-    ) -> np.ndarray[Any, Any]:
+    def _replaced(self, entity: EntityType, incoming: StagedRows, movement: _Movement, before: RowSet | None) -> RowSet:
         """Where the rows of before are that are still there, and those that came under one of the load's ids."""
-        import numpy as np
-
         if self._mode not in REPLACING or not incoming.may_clash(entity):
-            return np.array([], dtype=np.uint64)
-        kept = np.array([], dtype=np.uint64) if before is None else movement.staying(before)
+            return RowSet()
+        kept = RowSet() if before is None else movement.staying(before)
         met = self._keys.meeting(incoming, ("id",), movement.added)
         if not met.num_rows:
             return kept
         table = self._repository.tables.open(incoming.place.path, incoming.place.version, layout=incoming.place.layout)
         held = set(table.read(["id"], in_list("id", met.column("id").to_pylist())).column("id").to_pylist())
-        new = [row[ROW_ADDRESS] for row in met.to_pylist() if row["id"] in held]
-        return np.concatenate([kept, np.array(new, dtype=np.uint64)])
+        return kept.with_(row[ROW_ADDRESS] for row in met.to_pylist() if row["id"] in held)
 
 
 def _mismatch(key: str, before: TableState | None, now: TableState | None) -> ExpectedVersionMismatch:
     return ExpectedVersionMismatch(key, *(0 if state is None else state.generation for state in (before, now)))
-
-
-def _kept(addresses: np.ndarray[Any, Any], still: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    import numpy as np
-
-    return addresses[np.isin(addresses, still)]
 
 
 @dataclass(frozen=True)
@@ -293,29 +285,25 @@ class _Movement:
             return self.added
         return self.added.filter(pc.invert(pc.is_in(self.added.column("id"), value_set=self._moved.column("id"))))
 
-    def staying(self, addresses: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def staying(self, rows: RowSet) -> RowSet:
         """Of rows before, those that are stored as they were: where they are now. Rows in commits have other places, when others went."""
-        import numpy as np
-
-        kept = addresses
-        if self.removed.num_rows:
-            kept = kept[~np.isin(kept, self.removed.column(ROW_ADDRESS).to_numpy())]
-        old, new = self.before.table, self.after.table
-        in_commits = kept >> np.uint64(OFFSET_BITS) == np.uint64(INLINE_FRAGMENT)
-        if isinstance(old, ChangedTable) and isinstance(new, ChangedTable) and in_commits.any():
-            places = [new.place_of(id) for id in old.ids_at(kept[in_commits].tolist())]
-            kept = np.concatenate([kept[~in_commits], np.array(places, dtype=np.uint64)])
+        kept = rows.without(self.removed.column(ROW_ADDRESS).to_numpy()) if self.removed.num_rows else rows
+        old, new, stored = self.before.table, self.after.table, kept.without_fragments([INLINE_FRAGMENT])
+        if isinstance(old, ChangedTable) and isinstance(new, ChangedTable) and len(stored) < len(kept):
+            in_commits = kept.difference(stored).addresses().tolist()
+            places = [new.place_of(id) for id in old.ids_at(in_commits)]
+            kept = stored.with_([place for place in places if place is not None])
         return kept
 
-    def placed(self, addresses: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def placed(self, rows: RowSet) -> RowSet:
         """Of rows before, those that still have the same values: where they are now."""
-        import numpy as np
+        import pyarrow as pa
 
-        staying = self.staying(addresses)
-        if len(staying) == len(addresses):
+        staying = self.staying(rows)
+        if len(staying) == len(rows):
             return staying
-        moved = self._moved.filter(np.isin(self._moved.column("before").to_numpy(), addresses))
-        return np.concatenate([staying, moved.column("after").to_numpy().astype(np.uint64)])
+        moved = self._moved.filter(pa.array(rows.contains(self._moved.column("before").to_numpy())))
+        return staying.with_(moved.column("after").to_numpy())
 
     def harmful(self, need: Need) -> Iterator[pa.Table]:
         """What came and what went, as far as it can break a check that has this need: the columns that tie its rows."""

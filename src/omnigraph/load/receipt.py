@@ -17,7 +17,7 @@ from omnigraph.tasks.progress import Stage
 from omnigraph.tasks.target import TableVersion
 
 if TYPE_CHECKING:
-    import numpy as np
+    from omnigraph.tables.addresses import RowSet
 
 
 # The new rows of one load, written as fragments and not yet part of any table.
@@ -142,11 +142,11 @@ def count_rows(
     view: View,
     incoming: StagedRows,
     mode: LoadMode,
-    replaced: np.ndarray[Any, Any] | None,
-    unchanged: np.ndarray[Any, Any] | None,
-    removed: np.ndarray[Any, Any] | None = None,
+    replaced: RowSet | None,
+    unchanged: RowSet | None,
+    removed: RowSet | None = None,
 ) -> LoadCounts:
-    """`replaced`: addresses of the committed rows that are replaced; `unchanged`: those of them that keep their values;
+    """`replaced`: the committed rows that are replaced; `unchanged`: those of them that keep their values;
     `removed`: rows that go."""
     if mode == "overwrite":
         return LoadCounts(inserted=incoming.rows, deleted=view.rows(incoming.key))

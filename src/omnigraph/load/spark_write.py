@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from omnigraph.errors import Conflict, PreconditionFailed, StorageError
 from omnigraph.history import CommitRef, Once
+from omnigraph.load.assembly import IN_PROCESS_ROWS
 from omnigraph.load.explaining import LoadBase
 from omnigraph.load.inputs import Frame, LoadInputs
 from omnigraph.load.job import LoadJob, merge_reports
@@ -20,7 +21,7 @@ from omnigraph.load.written import WrittenFiles
 from omnigraph.records.ids import FreshIds
 from omnigraph.snapshot import Repository
 from omnigraph.tasks.engines import LoadMode, Missing
-from omnigraph.tasks.runner import LocalRunner
+from omnigraph.tasks.runner import LocalRunner, Runner
 from omnigraph.tasks.target import TableVersions, Target
 
 
@@ -73,9 +74,12 @@ class SparkWrite:
         return Repository.open(self.uri, dict(self.options) or None)
 
 
-def publish_spark_write(write: SparkWrite, reports: list[ReadReport], *, request: object = None) -> LoadReceipt:
+def publish_spark_write(
+    write: SparkWrite, reports: list[ReadReport], *, request: object = None, many: Callable[[], Runner | None]
+) -> LoadReceipt:
     """Check and publish rows that tasks have written as fragments. Rejected rows refuse all of it, unless the write names a
-    file for them. `request` is what is compared under a write key, if not the table and the mode."""
+    file for them. `request` is what is compared under a write key, if not the table and the mode. `many`: who checks and indexes many
+    rows; None: this process."""
     repository = write.repository()
     history = repository.history
     began = history.clock() - (history.retention.store_now() - write.since)
@@ -101,9 +105,12 @@ def publish_spark_write(write: SparkWrite, reports: list[ReadReport], *, request
         raise PreconditionFailed(write.branch, str(write.if_commit), head)
     stored = {split.stored.rpartition("/")[0] for report in reports for split in report.splits if split.stored}
     with rejects_file(write.rejects, repository.tables.options, repository.store, replace=key is not None) as aside:
-        job = LoadJob(repository, base, inputs, options, LocalRunner(), aside, WrittenFiles(), key)
+        report = merge_reports(reports)
+        rows = sum(type.rows + len(type.removed) for type in report.types.values())
+        runner = (many() if rows > IN_PROCESS_ROWS else None) or LocalRunner()
+        job = LoadJob(repository, base, inputs, options, runner, aside, WrittenFiles(), key)
         try:
-            return job.finish(merge_reports(reports))
+            return job.finish(report)
         finally:
             for folder in stored:
                 with contextlib.suppress(StorageError):

@@ -28,6 +28,7 @@ import os
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
@@ -72,9 +73,12 @@ from omnigraph.spark.graph_catalog import (
     graph_names,
     type_names,
 )
+from omnigraph.spark.jvm import share, shared_session
+from omnigraph.spark.runner import SparkRunner
+from omnigraph.spark.sessions import cores_of
 from omnigraph.spark.types import refuse_intervals, struct_type
 from omnigraph.storage.options import is_secret
-from omnigraph.tasks.engines import LoadMode, refuse_memory
+from omnigraph.tasks.engines import LoadMode, refuse_memory, settings_of_session
 from omnigraph.tasks.target import Address, TableVersion, Target, table_versions_of
 
 if TYPE_CHECKING:
@@ -121,6 +125,7 @@ def register(spark: SparkSession) -> None:
         folder = os.getcwd()
 
     spark.dataSource.register(RegisteredSource)
+    share(spark)
 
 
 class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not checked
@@ -479,6 +484,16 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
 # ---------------------------------------------------------------- writing
 
 
+def shared_runner(rows: SparkWrite) -> SparkRunner | None:
+    """Of the session in which a write runs, for its commit; None if that session is not shared."""
+    session = shared_session()
+    if session is None:
+        return None
+    settings = settings_of_session(session, {})
+    work = f"omnigraph write {rows.uri.rstrip('/').rpartition('/')[2]}"
+    return SparkRunner(session, settings.parallelism or cores_of(session), work=work, settings=settings)
+
+
 @dataclass
 class _Written(WriterCommitMessage):  # type: ignore[misc]
     report: bytes
@@ -499,7 +514,7 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]
         reports: list[ReadReport] = [
             pickle.loads(message.report) for message in messages if isinstance(message, _Written)
         ]
-        publish_spark_write(self.rows, reports)
+        publish_spark_write(self.rows, reports, many=partial(shared_runner, self.rows))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Nothing is removed: Spark aborts after a failed `commit` too, whose outcome may be unknown. What no commit names

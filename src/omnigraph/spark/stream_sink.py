@@ -13,6 +13,7 @@ import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from omnigraph.load.rejects import MICRO_BATCH
 from omnigraph.load.spark_write import SparkWrite, publish_spark_write
 from omnigraph.snapshot import Repository
 from omnigraph.spark.change_rows import in_one_sentence
+from omnigraph.spark.source import shared_runner
 from omnigraph.storage.options import scheme_of
 from omnigraph.tasks.engines import LoadMode, Missing
 
@@ -74,7 +76,7 @@ class StreamTableWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
             self.rows, once=(query, batchId), schema=seen.schema, base=seen.base, rejects=rejects, commit_id=new_ulid()
         )
         reports: list[ReadReport] = [pickle.loads(part.report) for part in parts]
-        publish_spark_write(write, reports, request=MICRO_BATCH)
+        publish_spark_write(write, reports, request=MICRO_BATCH, many=partial(shared_runner, write))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Nothing is removed: an aborted commit's outcome may be unknown. What no commit names is invisible."""

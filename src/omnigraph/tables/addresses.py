@@ -72,17 +72,55 @@ class RowSet:
             held = self._fragments.get(fragment)
             self._fragments[fragment] = _Offsets.of(offsets[places]) if held is None else held.with_(offsets[places])
 
+    @classmethod
+    def union(cls, *sets: RowSet) -> RowSet:
+        import numpy as np
+
+        parts: dict[int, list[_Offsets]] = {}
+        for rows in sets:
+            for fragment, held in rows._fragments.items():
+                parts.setdefault(fragment, []).append(held)
+        return cls(
+            {
+                fragment: held[0]
+                if len(held) == 1
+                else _Offsets.of(distinct(np.concatenate([h.offsets() for h in held])))
+                for fragment, held in parts.items()
+            }
+        )
+
+    def intersection(self, other: RowSet) -> RowSet:
+        return self.difference(self.difference(other))
+
     def without(self, addresses: Integers | Iterable[int]) -> RowSet:
-        """The set without these addresses, which are few."""
+        return self.difference(RowSet.of(addresses))
+
+    def difference(self, other: RowSet) -> RowSet:
+        """The addresses that are not in the other set."""
         import numpy as np
 
         result = RowSet(self._fragments)
-        for fragment, held in RowSet.of(addresses)._fragments.items():
+        for fragment, held in other._fragments.items():
             if fragment in result._fragments:
                 own, others = result._fragments.pop(fragment).offsets(), held.offsets()
                 if len(left := np.setdiff1d(own, others, assume_unique=True)):
                     result._fragments[fragment] = _Offsets.of(left)
         return result
+
+    @property
+    def fragments(self) -> frozenset[int]:
+        return frozenset(self._fragments)
+
+    def parts(self, most: int) -> Iterator[RowSet]:
+        """The set in parts of whole fragments, each of at most so many addresses if it has more than one fragment."""
+        part = RowSet()
+        for fragment in sorted(self._fragments):
+            if part and len(part) + self._fragments[fragment].count > most:
+                yield part
+                part = RowSet()
+            part._fragments[fragment] = self._fragments[fragment]
+        if part:
+            yield part
 
     def without_fragments(self, fragments: Iterable[int]) -> RowSet:
         gone = frozenset(fragments)

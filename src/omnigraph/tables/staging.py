@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph._internal.failpoints import Failpoint, reach
 from omnigraph.metering import Threads
 from omnigraph.tables import growing, indexes
-from omnigraph.tables.addresses import OFFSET_BITS, Fragment
+from omnigraph.tables.addresses import OFFSET_BITS, Fragment, RowSet
 from omnigraph.tables.ascending import distinct, runs
 from omnigraph.tables.changed_table import INLINE_FRAGMENT, ChangedTable
 from omnigraph.tables.digests import deletion_path, name_data_files, name_deletions, version_digest, version_file
@@ -27,7 +27,6 @@ from omnigraph.tables.indexes import index_segments
 from omnigraph.tables.table import Table
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
 
 
@@ -113,25 +112,20 @@ class PreviousAttempt:
 
     base: Table
     staged: Table
-    removed: np.ndarray[Any, Any]
+    removed: RowSet
 
     def unchanged_fragments(self, base: Table) -> frozenset[int]:
         """Fragments of `base` that are the same as when this was staged."""
         known = {fragment.id: fragment.content for fragment in self.base.fragments}
         return frozenset(fragment.id for fragment in base.fragments if known.get(fragment.id) == fragment.content)
 
-    def not_yet_removed(self, addresses: np.ndarray[Any, Any], base: Table) -> np.ndarray[Any, Any]:
-        """The addresses outside fragments of `base` that are unchanged, from which they were removed already."""
-        import numpy as np
+    def not_yet_removed(self, rows: RowSet, base: Table) -> RowSet:
+        """The rows outside fragments of `base` that are unchanged, from which they were removed already."""
+        return rows.without_fragments(self.unchanged_fragments(base))
 
-        same = np.array(sorted(self.unchanged_fragments(base)), dtype=np.uint64)
-        return addresses[~np.isin(addresses >> np.uint64(OFFSET_BITS), same)]
-
-    def lacks(self, addresses: np.ndarray[Any, Any], base: Table) -> bool:
+    def lacks(self, rows: RowSet, base: Table) -> bool:
         """Whether it was made from this version, and these rows were removed."""
-        import numpy as np
-
-        return self.base.version == base.version and bool(np.isin(addresses, self.removed).all())
+        return self.base.version == base.version and not rows.difference(self.removed)
 
     def deletions(self, base: Table) -> tuple[list[int], list[Any]]:
         """Of the unchanged fragments: those that lost all rows, and those that lost some, with their deletions."""
