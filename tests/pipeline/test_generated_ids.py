@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,8 +18,11 @@ from children import Child
 
 import omnigraph as og
 from omnigraph.errors import KeyConflict, UniqueViolation
-from omnigraph.load import job
+from omnigraph.language.projection import arrow_schema
+from omnigraph.language.schema.compiler import compile_schema
+from omnigraph.load import fragments, job
 from omnigraph.records.ids import FreshIds
+from omnigraph.records.rows import TypedRows
 from omnigraph.tasks.runner import LocalRunner
 
 SCHEMA = """
@@ -299,3 +303,26 @@ def test_files_partitions_and_batches_of_streams_on_spark_whose_tasks_are_retrie
     sink = write(stream.csv(f"{data}/Knows").writeStream).option("checkpointLocation", str(tmp_path / "checkpoint"))
     sink.trigger(availableNow=True).start().awaitTermination()
     check(og.open(graph.uri), 2 * PARTS * ROWS + 2 * 8)
+
+
+@pytest.mark.parametrize("given", ["no ids", "ids in order", "ids in no order"])
+def test_many_edges_are_ordered_by_source_unless_their_ids_ascend(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fragments, "MIN_ORDERED_ROWS", 100)
+    knows = compile_schema(SCHEMA).tables["edge:Knows"]
+    count, step = 200, 7 if given == "ids in no order" else 1
+    ids = [f"e{(number * step) % count:03}" for number in range(count)]
+    sources = [f"p{(number * 37) % count:03}" for number in range(count)]
+    cells = {"id": ids, "src": sources, "dst": sources[::-1], "since": list(range(count))}
+    rows = pa.table(cells).select(arrow_schema(knows).names).cast(arrow_schema(knows))
+    typed = TypedRows("edge:Knows", rows, pa.array(range(1, count + 1)), 0 if given == "no ids" else count)
+    arranged = fragments.sort_for_storage(knows, [(0, typed)])
+    found = arranged.rows.to_pylist()
+    assert (found == rows.to_pylist()) == (given == "ids in order")
+    if given != "ids in order":
+        assert [row["src"] for row in found] == sorted(sources)
+    places = [row["since"] for row in found]
+    assert arranged.origins(np.arange(count)) == [(0, place + 1) for place in places]
+    kept = rows.take(pa.array(places))
+    same = rows.column_names[1:] if given == "no ids" else rows.column_names
+    assert arranged.rows.select(same) == kept.select(same)
+    assert (arranged.id_range() is None) == (given == "ids in no order")

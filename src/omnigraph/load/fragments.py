@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 EDGES_PER_SOURCE = 3
 """Fewer on average, and it is not worth while to lay the edges of a node side by side."""
+MIN_ORDERED_ROWS = 262_144
+"""So many edges are ordered by source all the same, unless that takes ids out of their order: an ascending column needs no index."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def sort_for_storage(entity: EntityType, held: Sequence[tuple[int, TypedRows]]) 
     schema = arrow_schema(entity)
     joined = pa.concat_tables([typed.rows for _, typed in held])
     rows = pa.Table.from_arrays([joined.column(name) for name in schema.names], schema=schema)
-    order = _by_ends(rows) if isinstance(entity, EdgeType) else None
+    order = _by_ends(rows, may_lose_ids=are_made) if isinstance(entity, EdgeType) else None
     if order is None:
         return ArrangedRows(rows, explicit_ids, held, None)
     columns = {"src": order.src, "dst": order.dst} | ({"id": _ascending(rows.column("id"))} if are_made else {})
@@ -112,14 +114,21 @@ class _Order:
     dst: pa.Array
 
 
-def _by_ends(edges: pa.Table) -> _Order | None:
-    """The order by source and target; None where few sources have several edges. A hop reads one place instead of one for each
-    edge, the columns take less room, their indexes are built in less time, and the stored adjacency needs no order of its own:
+def _by_ends(edges: pa.Table, *, may_lose_ids: bool) -> _Order | None:
+    """The order by source and target, or by source alone where few sources of many edges have several; None where few of few do, and
+    where it would take ids that were given out of their order (unless the edges `may_lose_ids`). A hop reads one place instead of one
+    for each edge, the columns take less room, their indexes are built in less time, and the stored adjacency needs no order of its own:
     that is worth more than the sorting."""
+    import pyarrow as pa
+
     with Threads(2) as pool:
         near, far = pool.map(_coded, (edges.column("src"), edges.column("dst")))
     if len(near.dictionary) * EDGES_PER_SOURCE > edges.num_rows:
-        return None
+        if edges.num_rows < MIN_ORDERED_ROWS or not (may_lose_ids or not _ascend(edges.column("id"))):
+            return None
+        src = _ranked(near)
+        places = stable_order(src.ranks)
+        return _Order(places, src.taken(places), far.dictionary.take(far.indices.take(pa.array(places))))
     src, dst = _ranked(near), _ranked(far)
     order = stable_order(dst.ranks)
     places = order[stable_order(src.ranks[order])]
