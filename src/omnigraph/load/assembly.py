@@ -175,8 +175,8 @@ class LoadStaging:
             if are_many:
                 with contextlib.suppress(StorageError):
                     self.view.repository.store.delete_prefix(self._pairs.path)
-        self.addresses = {key: found.rows for key, found in replaced.items()}
-        self.unchanged = {key: found.unchanged for key, found in replaced.items()}
+        self.addresses = {key: replacement.rows for key, replacement in replaced.items()}
+        self.unchanged = {key: replacement.unchanged for key, replacement in replaced.items()}
         self._refuse_both()
         # An edge of a node that goes may be moved to another node by the same load.
         self.removed = difference(self.removed, self.addresses)

@@ -352,9 +352,9 @@ def with_edges(view: View, removed: Addresses, runner: Runner) -> dict[str, RowS
                     keys.append(edge.table_key)
     chosen = runner if sum(map(len, removed.values())) > NODES_IN_PROCESS else LocalRunner()
     gone: dict[str, list[RowSet]] = {key: [rows] for key, rows in removed.items()}
-    for key, found in zip(keys, chosen.map("find edges of deleted nodes", edges_at, tasks), strict=True):
-        if found:
-            gone.setdefault(key, []).append(found)
+    for key, edge_rows in zip(keys, chosen.map("find edges of deleted nodes", edges_at, tasks), strict=True):
+        if edge_rows:
+            gone.setdefault(key, []).append(edge_rows)
     return {key: RowSet.union(*parts) for key, parts in gone.items()}
 
 

@@ -49,9 +49,9 @@ class PairFolder:
         old, new = (pairs.column(name).to_numpy() for name in ("old", "new"))
         order = np.argsort(old, kind="stable")
         rows = np.stack([old[order], new[order]], axis=1).astype(np.uint64, copy=False)
-        found = runs(rows[:, 0] >> np.uint64(OFFSET_BITS)) if len(rows) else []
-        fragments = np.array([fragment for fragment, _ in found], np.uint64)
-        starts = np.array([0, *(places.stop for _, places in found)], np.int64)
+        by_fragment = runs(rows[:, 0] >> np.uint64(OFFSET_BITS)) if len(rows) else []
+        fragments = np.array([fragment for fragment, _ in by_fragment], np.uint64)
+        starts = np.array([0, *(places.stop for _, places in by_fragment)], np.int64)
         if len(rows) <= self.max_held:
             return Pairs(fragments, starts, rows.tobytes())
         key = f"{self.path}/{uuid4().hex}"
@@ -129,8 +129,10 @@ def find_replaced(
     tasks = [
         ComparisonTask(target, key, TableVersion.of(committed), incoming, spans, step) for spans in _spans(pairs, step)
     ]
-    found = runner.map("compare", compare, tasks)
-    return ReplacedRows(RowSet.union(*(each.rows for each in found)), RowSet.union(*(each.unchanged for each in found)))
+    results = runner.map("compare", compare, tasks)
+    return ReplacedRows(
+        RowSet.union(*(result.rows for result in results)), RowSet.union(*(result.unchanged for result in results))
+    )
 
 
 def _spans(pairs: Sequence[Pairs], step: int) -> Iterator[tuple[Span, ...]]:
@@ -139,10 +141,10 @@ def _spans(pairs: Sequence[Pairs], step: int) -> Iterator[tuple[Span, ...]]:
 
     if not any(map(len, pairs)):
         return
-    fragments = distinct(np.concatenate([each.fragments for each in pairs]))
+    fragments = distinct(np.concatenate([task_pairs.fragments for task_pairs in pairs]))
     counts = np.zeros(len(fragments), np.int64)
-    for each in pairs:
-        counts[np.searchsorted(fragments, each.fragments)] += np.diff(each.starts)
+    for task_pairs in pairs:
+        counts[np.searchsorted(fragments, task_pairs.fragments)] += np.diff(task_pairs.starts)
     first = held = 0
     for place, count in enumerate(counts.tolist()):
         if held and held + count > step:
@@ -153,7 +155,7 @@ def _spans(pairs: Sequence[Pairs], step: int) -> Iterator[tuple[Span, ...]]:
 
 
 def _of_fragments(pairs: Sequence[Pairs], first: int, last: int) -> tuple[Span, ...]:
-    return tuple(span for each in pairs if (span := each.span(first, last)) is not None)
+    return tuple(span for task_pairs in pairs if (span := task_pairs.span(first, last)) is not None)
 
 
 def compare(task: ComparisonTask) -> ReplacedRows:
