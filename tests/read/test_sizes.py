@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.language.schema.compiler import compile_schema
-from omnigraph.read.sql.compiler import compile_read
+from omnigraph.read.sql.compiler import compile_read, prepare
 from omnigraph.read.sql.key_columns import keys_as_ids
 from omnigraph.relational.sql import to_sql
 
@@ -75,3 +76,13 @@ def test_twenty_thousand_values_are_found(tmp_path: Path) -> None:
             view, f"query q() {{ match {{ $p: Person {FORMS['in'](20_000)} }} return {{ $p.age as a }} }}", mode=mode
         )  # type: ignore[arg-type]  # the names are modes
         assert sorted(row["a"] for row in found.rows) == [0, 1, 2, 3, 4]
+
+
+def test_a_plan_is_prepared_once_and_a_changed_plan_by_itself(catalog: Catalog) -> None:
+    plan = plan_of("in", 3, catalog)
+    tree = prepare(plan, catalog, "id")
+    assert prepare(plan_of("in", 3, catalog), catalog, "id") is tree
+    assert prepare(plan, catalog, "ordinal") is not tree
+    changed = prepare(replace(plan, distinct=True), catalog, "id")
+    assert changed is not tree
+    assert changed.plan.distinct

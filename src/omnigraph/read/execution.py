@@ -18,7 +18,7 @@ from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read.inputs.adjacency import GraphArrays, despite_lost_segments
 from omnigraph.read.result import Result, Timing, Values, result_cells
 from omnigraph.read.strategies import answer
-from omnigraph.read.strategies.strategy import Answer, Mode, Read
+from omnigraph.read.strategies.strategy import Answer, ColumnsAnswer, Mode, Read, ResultAnswer, TreeAnswer
 from omnigraph.snapshot import View
 from omnigraph.values.arrow import Value
 from omnigraph.values.literals import Constant
@@ -84,9 +84,9 @@ def given_rows(plan: ReadPlan, run: Callable[[ReadPlan], Result], stages: dict[i
 def _answered(read: Read, started: float) -> Result:
     answered = answer(read)
     reading_ended = time.perf_counter()
-    table = evaluated(answered, read.arguments)
+    evaluated = evaluate(answered, read.arguments)
     engine_ended = time.perf_counter()
-    final = finished(read.view, answered, table)
+    final = result_table(read.view, evaluated)
     timing = Timing(reading_ended - started, engine_ended - reading_ended, time.perf_counter() - started)
     return Result(final, read.plan, read.view.snapshot.commit, timing)
 
@@ -113,23 +113,23 @@ def matched_rows(view: View, plan: ReadPlan, arguments: Arguments) -> list[dict[
     return result.rows
 
 
-def finished(view: View, answered: Answer, table: pa.Table | Values) -> pa.Table | Values:
-    """The result, built from the columns of the tree unless these are the result already."""
-    if answered.prepared is None or isinstance(table, Values):
-        return table
-    with view.memory.holding(table.nbytes):
-        return finish(view, answered.prepared.query, table)
-
-
-def evaluated(answered: Answer, arguments: Arguments) -> pa.Table | Values:
-    """The columns of the tree, run by the engine if needed."""
-    if answered.table is not None:
-        return answered.table
-    prepared, relations = answered.prepared, answered.relations
-    assert prepared is not None, "an answer without a table has a tree"
+def evaluate(answered: Answer, arguments: Arguments) -> ResultAnswer | ColumnsAnswer:
+    """The answer with the columns of its tree, which the engine runs if nobody has made them."""
+    if not isinstance(answered, TreeAnswer):
+        return answered
     from omnigraph.read import engine
 
-    return engine.run(prepared.sql(frozenset(relations)), prepared.query.placed(arguments), relations, arguments)
+    prepared, relations = answered.prepared, answered.relations
+    table = engine.run(prepared.sql(frozenset(relations)), prepared.query.placed(arguments), relations, arguments)
+    return ColumnsAnswer(answered.choices, prepared, table, relations)
+
+
+def result_table(view: View, evaluated: ResultAnswer | ColumnsAnswer) -> pa.Table | Values:
+    """The result: columns of a tree become result columns."""
+    if isinstance(evaluated, ResultAnswer):
+        return evaluated.table
+    with view.memory.holding(evaluated.table.nbytes):
+        return finish(view, evaluated.prepared.query, evaluated.table)
 
 
 def instant(now: dt.datetime | None) -> dt.datetime:

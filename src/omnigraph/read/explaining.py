@@ -13,13 +13,13 @@ from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.predicates import Predicate
 from omnigraph.indexing.adjacency import adjacency_rows
 from omnigraph.language.query.plan import ReadPlan, TextQuery
-from omnigraph.read.execution import evaluated, finished, given_rows, instant, run_read
+from omnigraph.read.execution import evaluate, given_rows, instant, result_table, run_read
 from omnigraph.read.result import Result, Timing
 from omnigraph.read.search.texts import with_vectors
 from omnigraph.read.sql.shapes import RelationalQuery
 from omnigraph.read.steps import Measured, Step, steps_of, tree_text, united_steps
 from omnigraph.read.strategies import answer
-from omnigraph.read.strategies.strategy import InputChoice, Mode, Read, hop_name
+from omnigraph.read.strategies.strategy import InputChoice, Mode, Read, ResultAnswer, hop_name
 from omnigraph.relational.sql import to_sql
 from omnigraph.snapshot import View
 
@@ -84,27 +84,29 @@ def explain(
     run = timing = None
     if analyze:
         read_ended = time.perf_counter()
-        table = evaluated(answered, read.arguments)
+        evaluated = evaluate(answered, read.arguments)
         engine_ended = time.perf_counter()
-        final = finished(view, answered, table)
+        final = result_table(view, evaluated)
         timing = Timing(read_ended - started, engine_ended - read_ended, time.perf_counter() - started)
         run = Measured(started, timing.engine_s, timing.total_s, final.num_rows)
     commit = view.snapshot.commit.id
     answered = replace(answered, choices=_with_adjacency(view, plan, answered.choices))
     choices = (*embedded, *answered.choices)
     is_counted = any(choice.path == "metadata" for choice in answered.choices)
-    prepared = answered.prepared or (None if is_counted else read.prepared())
-    if prepared is None:
+    if is_counted:
         steps = steps_of(plan, answered, {}, embedded, run)
         return Explanation(commit, "nothing", (), choices, "", steps, timing)
     before = None
     if plan.pattern.start_rows is not None:
         stage, known = plan.pattern.start_rows.read, arguments.parameters
         before = explain(view, stage, known, mode=mode, now=arguments.now, analyze=analyze, deadline=deadline)
-    query = prepared.query
-    expansions = [hop.name for hop in query.hops if hop.name in answered.relations]
+    if isinstance(answered, ResultAnswer):
+        query, expansions, keys = read.prepared().query, [], "numbers"
+    else:
+        query = answered.prepared.query
+        expansions = [hop.name for hop in query.hops if hop.name in answered.relations]
+        keys = "ids" if query.keys == "id" else "ordinals"
     sql = to_sql(query.whole(expansions), "duckdb", copy=False, pretty=True)
-    keys = "numbers" if answered.prepared is None else "ids" if query.keys == "id" else "ordinals"
     steps = steps_of(plan, answered, _conditions(query, read.arguments), embedded, run)
     explained = Explanation(commit, keys, _columns(query, read.arguments), choices, sql, steps, timing)
     return explained if before is None else _after(before, explained)

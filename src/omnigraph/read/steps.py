@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.read.strategies.strategy import Answer, InputChoice
+from omnigraph.read.strategies.strategy import Answer, InputChoice, TreeAnswer
 
 _ACCESS = {
     "metadata": "row counts",
@@ -60,7 +60,7 @@ def steps_of(
     for what in _above_engine(plan):
         steps.append(Step(len(steps), what))
     depth = len(steps)
-    if answered.table is None:
+    if isinstance(answered, TreeAnswer):
         steps.append(Step(depth, "join and compute", "DuckDB", seconds=None if run is None else run.engine_s))
         depth += 1
     began = None if run is None else run.started

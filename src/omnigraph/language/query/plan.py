@@ -7,14 +7,17 @@ are real columns (`id`, `src`, `dst` included), edges are catalog types, directi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field
+from typing import Any, TypeVar
 from typing import Literal as OneOf
 
 from omnigraph._internal.frozen import Frozen
 from omnigraph.language.catalog import Language, Metric
 from omnigraph.values.literals import Constant as Constant
 from omnigraph.values.types import PropertyType, Scalar
+
+Derived = TypeVar("Derived")
 
 # ---------------------------------------------------------------- expressions
 
@@ -482,6 +485,15 @@ class ReadPlan(Frozen):
     """The texts to embed; a union has those of its parts."""
     description: str | None = None
     instruction: str | None = None
+    _derived: dict[object, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def derived(self, key: object, make: Callable[[], Derived]) -> Derived:
+        """What was made of this plan under a key, made on first use: forms, trees, SQL. It is kept as long as the plan, and so as
+        long as the plan's text is (`mutations.compile_query`)."""
+        if key not in self._derived:
+            self._derived[key] = make()
+        value: Derived = self._derived[key]
+        return value
 
 
 # ---------------------------------------------------------------- mutations

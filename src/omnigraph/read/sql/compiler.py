@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from omnigraph._internal.caches import LruCache
 from omnigraph.expressions.interpreter import item_type, type_of
 from omnigraph.expressions.sql import F64, ExpressionCompiler, Known, cast, literal, sortable, sql_type
 from omnigraph.expressions.usage import blocks
@@ -372,21 +371,16 @@ Form = TypeVar("Form")
 
 
 class PreparedQuery:
-    """A compiled query and its SQL texts."""
+    """A compiled query and its SQL texts. `plan` is the one that was compiled: its keys are ids."""
 
-    def __init__(self, plan: ReadPlan, compiled: ReadPlan, query: RelationalQuery) -> None:
+    def __init__(self, plan: ReadPlan, query: RelationalQuery) -> None:
         self.plan = plan
         self.query = query
-        self._compiled = compiled
-        self._forms: dict[Callable[[ReadPlan], Any], Any] = {}
         self._texts: dict[frozenset[str], str] = {}
 
     def form(self, make: Callable[[ReadPlan], Form]) -> Form:
         """The plan as one strategy sees it, made once."""
-        if make not in self._forms:
-            self._forms[make] = make(self._compiled)
-        form: Form = self._forms[make]
-        return form
+        return self.plan.derived(make, lambda: make(self.plan))
 
     def sql(self, supplied: frozenset[str]) -> str:
         """DuckDB's text if these relations are supplied; expansions not among them are defined in SQL."""
@@ -401,15 +395,11 @@ class PreparedQuery:
         return sum(table.name == name for table in self.query.whole().find_all(exp.Table))
 
 
-_prepared: LruCache[PreparedQuery] = LruCache(512)
-
-
 def prepare(plan: ReadPlan, catalog: Catalog, keys: Keys, *, elide: bool = True) -> PreparedQuery:
-    """The compiled form of a plan. Plans come back as the same object: the language caches them by text and schema."""
+    """The compiled form of a plan, made once."""
 
     def compiled_query() -> PreparedQuery:
-        compiled = keys_as_ids(plan, catalog) if elide else plan
-        return PreparedQuery(plan, compiled, compile_read(compiled, catalog, keys=keys, elide=elide))
+        compiled = plan.derived(keys_as_ids, lambda: keys_as_ids(plan, catalog)) if elide else plan
+        return PreparedQuery(compiled, compile_read(compiled, catalog, keys=keys, elide=elide))
 
-    # The cached value holds the plan, so no other plan can get its id.
-    return _prepared.get((id(plan), catalog.hash, keys, elide), compiled_query)
+    return plan.derived((prepare, keys, elide), compiled_query)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from omnigraph._internal.caches import LruCache
 from omnigraph.errors import ArithmeticOverflow
 from omnigraph.expressions.interpreter import NotInterpreted
 from omnigraph.expressions.predicates import conjuncts, stated_column
@@ -32,7 +31,7 @@ from omnigraph.read.executor.output import ResultTable, counts_matches
 from omnigraph.read.executor.values import is_covered
 from omnigraph.read.inputs import sources as inputs
 from omnigraph.read.inputs.adjacency import GraphArrays
-from omnigraph.read.strategies.strategy import Answer, Read, Strategy
+from omnigraph.read.strategies.strategy import Read, ResultAnswer, Strategy, TreeAnswer
 
 MAX_COUNTED = 16_384
 """Counts over trees that follow more edges than this at once are left to `factored`."""
@@ -56,15 +55,8 @@ class ArraysForm:
     """Two plans the first of which counts as many matches more as the second one does."""
 
 
-_forms: LruCache[tuple[ReadPlan, ArraysForm | None]] = LruCache(512)
-
-
 def arrays_form(plan: ReadPlan) -> ArraysForm | None:
-    """The form of a plan. Plans come back as the same object: the language caches them by text and schema."""
-    return _forms.get(id(plan), lambda: (plan, _form(plan)))[1]
-
-
-def _form(plan: ReadPlan) -> ArraysForm | None:
+    """The form of a plan; None if the executor does not cover it."""
     returned = (*(p.expression for p in plan.projections), *plan.having, *(key.expression for key in plan.order))
     patterns = list(all_patterns(plan.pattern, returned))
     if not all(map(is_covered, returned)) or not all(map(_is_covered, patterns)):
@@ -197,8 +189,8 @@ def _is_covered(pattern: Pattern) -> bool:
     return all(map(is_covered, pattern.filters)) and all(is_covered(unnest.items) for unnest in pattern.unnests)
 
 
-def _seeded(read: Read) -> Answer | None:
-    form = arrays_form(read.plan)
+def _seeded(read: Read) -> ResultAnswer | None:
+    form = read.plan.derived(arrays_form, lambda: arrays_form(read.plan))
     if form is None or not (_has_few_rows(read) or _begins_at_few(read, form) or form.is_product):
         return None
     if not _is_at_hand(read, form):
@@ -230,7 +222,7 @@ def _is_at_hand(read: Read, form: ArraysForm) -> bool:
     )
 
 
-def _answer(read: Read, form: ArraysForm, most: int | None = None) -> Answer | None:
+def _answer(read: Read, form: ArraysForm, most: int | None = None) -> ResultAnswer | None:
     matcher = PatternMatcher(read.view, read.arguments, read.start_rows, form.needs)
     matcher.most = matcher.most if most is None else min(most, matcher.most)
     try:
@@ -240,17 +232,17 @@ def _answer(read: Read, form: ArraysForm, most: int | None = None) -> Answer | N
         return None
     finally:
         matcher.release()
-    return Answer(tuple(matcher.choices), None, table=table)
+    return ResultAnswer(tuple(matcher.choices), table)
 
 
-def _any(read: Read) -> Answer | None:
-    form = arrays_form(read.plan)
+def _any(read: Read) -> ResultAnswer | None:
+    form = read.plan.derived(arrays_form, lambda: arrays_form(read.plan))
     if form is None or not _is_worth(read, form):
         return None
     return (form.difference and _subtracted(read, form.difference)) or _answer(read, form)
 
 
-def _subtracted(read: Read, plans: tuple[ReadPlan, ReadPlan]) -> Answer | None:
+def _subtracted(read: Read, plans: tuple[ReadPlan, ReadPlan]) -> ResultAnswer | None:
     """The counts of the first plan less those of the second."""
     import pyarrow as pa
 
@@ -258,13 +250,17 @@ def _subtracted(read: Read, plans: tuple[ReadPlan, ReadPlan]) -> Answer | None:
 
     parts = [Read(read.view, plan, read.arguments, read.mode) for plan in plans]
     answers = [answered for part in parts if (answered := FACTORED.answer(part) or _any(part)) is not None]
-    tables = [answered.table for answered in answers if isinstance(answered.table, pa.Table)]
+    tables = [
+        answered.table
+        for answered in answers
+        if not isinstance(answered, TreeAnswer) and isinstance(answered.table, pa.Table)
+    ]
     if len(tables) < len(parts):
         return None
     whole, same = ([column[0].as_py() for column in table.columns] for table in tables)
     names = [column.name for column in read.plan.columns]
     table = pa.table({name: pa.array([a - b], pa.int64()) for name, a, b in zip(names, whole, same, strict=True)})
-    return Answer(tuple(choice for answered in answers for choice in answered.choices), None, table=table)
+    return ResultAnswer(tuple(choice for answered in answers for choice in answered.choices), table)
 
 
 def _is_worth(read: Read, form: ArraysForm) -> bool:

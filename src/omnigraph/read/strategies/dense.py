@@ -12,7 +12,7 @@ from omnigraph.read.inputs import sources
 from omnigraph.read.inputs.adjacency import GraphArrays, has_ordinals, reachable
 from omnigraph.read.inputs.scans import read_table
 from omnigraph.read.sql.shapes import KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
-from omnigraph.read.strategies.strategy import Answer, InputChoice, Read, Strategy, hop_name
+from omnigraph.read.strategies.strategy import InputChoice, Read, Strategy, TreeAnswer, hop_name
 from omnigraph.snapshot import View
 from omnigraph.tables.adjacency.nodes import Nodes
 from omnigraph.tables.ascending import distinct
@@ -25,7 +25,7 @@ MAX_PAIRS = 50_000_000
 """More pairs than this are not built here: the tree's own SQL computes them over integer edges, and may spill."""
 
 
-def _answer(read: Read) -> Answer | None:
+def _answer(read: Read) -> TreeAnswer | None:
     if not read.prepared().form(has_ordinals):
         return None
     prepared = read.prepared("ordinal")
@@ -34,7 +34,7 @@ def _answer(read: Read) -> Answer | None:
         return None
     dense = _Dense(read.view, prepared.query, read.arguments)
     dense.run()
-    return Answer(tuple(dense.choices), prepared, dense.relations)
+    return TreeAnswer(tuple(dense.choices), prepared, dense.relations)
 
 
 DENSE = Strategy("dense", frozenset({"auto", "index", "csr"}), _answer)

@@ -16,7 +16,7 @@ from omnigraph.language.query.plan import Aggregate, EntityRef, Expression, Prop
 from omnigraph.read.sql.shapes import EDGE, KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
 from omnigraph.read.strategies.forms import DirectForm, direct_form
 from omnigraph.read.strategies.reduction import reduced
-from omnigraph.read.strategies.strategy import Answer, Read, Strategy
+from omnigraph.read.strategies.strategy import ColumnsAnswer, Read, Strategy
 from omnigraph.values.arrow import arrow_type
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class TooMany(Exception):
     """More rows than are worth handling in Python."""
 
 
-def _answer(read: Read) -> Answer | None:
+def _answer(read: Read) -> ColumnsAnswer | None:
     form = read.prepared().form(direct_form)
     small = None if form is None else read.once(reduced)
     if form is None or small is None or not small.is_checked:
@@ -45,7 +45,7 @@ def _answer(read: Read) -> Answer | None:
         table = _Direct(form, small.prepared.query, small.relations, read.arguments).run()
     except (TooMany, ArithmeticOverflow):
         return None
-    return Answer(small.choices, small.prepared, small.relations, table)
+    return ColumnsAnswer(small.choices, small.prepared, table, small.relations)
 
 
 DIRECT = Strategy("direct", frozenset({"auto"}), _answer)

@@ -20,7 +20,7 @@ from omnigraph.read.sql.shapes import OutputColumn
 from omnigraph.read.strategies.counting import Counting, DirectedExpansion, NotFactored, Tree, Weight, branch, largest
 from omnigraph.read.strategies.forms import is_ordered
 from omnigraph.read.strategies.grouping import MAX_EXACT, Cut, Grouping
-from omnigraph.read.strategies.strategy import Answer, InputChoice, Read, Strategy, hop_name
+from omnigraph.read.strategies.strategy import ColumnsAnswer, InputChoice, Read, Strategy, hop_name
 from omnigraph.snapshot import View
 from omnigraph.tables.adjacency.nodes import CodedColumn
 
@@ -158,7 +158,7 @@ def _is_additive(aggregate: Aggregate, edges: set[str]) -> bool:
 # ---------------------------------------------------------------- numbers
 
 
-def _answer(read: Read) -> Answer | None:
+def _answer(read: Read) -> ColumnsAnswer | None:
     if not read.prepared().form(has_ordinals):
         return None
     prepared = read.prepared("ordinal")
@@ -173,7 +173,7 @@ def _answer(read: Read) -> Answer | None:
         InputChoice(hop_name(hop.expansion), "csr", read.view.rows(hop.table_key), "summed")
         for hop in prepared.query.hops
     ]
-    return Answer(tuple(choices), prepared, table=table)
+    return ColumnsAnswer(tuple(choices), prepared, table)
 
 
 FACTORED = Strategy("factored", frozenset({"auto", "index"}), _answer)

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph._internal.caches import LruCache
 from omnigraph.errors import ArithmeticOverflow
 from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.interpreter import Interpreter, as_mask
@@ -24,7 +23,7 @@ from omnigraph.read.result import Values
 from omnigraph.read.sql.key_columns import keys_as_ids
 from omnigraph.read.strategies.counting import DirectedExpansion, branch
 from omnigraph.read.strategies.forms import direct_form
-from omnigraph.read.strategies.strategy import Answer, InputChoice, Read, Strategy, hop_name
+from omnigraph.read.strategies.strategy import InputChoice, Read, ResultAnswer, Strategy, hop_name
 from omnigraph.tables.adjacency.nodes import Nodes
 from omnigraph.tables.changed_table import ChangedTable
 from omnigraph.values.canonical import canonical_text
@@ -79,16 +78,9 @@ class KeyedForm:
         return [canonical_text(value, self.named_by.type) for value in values]
 
 
-_forms: LruCache[tuple[ReadPlan, KeyedForm | None]] = LruCache(512)
-
-
 def keyed_form(plan: ReadPlan, catalog: Catalog) -> KeyedForm | None:
-    """The form of a plan. Plans come back as the same object: the language caches them by text and schema."""
-    return _forms.get(id(plan), lambda: (plan, _form(plan, catalog)))[1]
-
-
-def _form(plan: ReadPlan, catalog: Catalog) -> KeyedForm | None:
-    plan = keys_as_ids(plan, catalog)
+    """The form of a plan; None if it does not qualify."""
+    plan = plan.derived(keys_as_ids, lambda: keys_as_ids(plan, catalog))
     form, pattern = direct_form(plan), plan.pattern
     if form is None or any(
         hop.edge_variable is not None or not hop.is_step or hop.is_searched for hop in pattern.expansions
@@ -176,8 +168,8 @@ def _placed(conditions: list[Expression], order: list[str]) -> dict[str, tuple[E
     return placed
 
 
-def _answer(read: Read) -> Answer | None:
-    form = keyed_form(read.plan, read.view.catalog)
+def _answer(read: Read) -> ResultAnswer | None:
+    form = read.plan.derived(keyed_form, lambda: keyed_form(read.plan, read.view.catalog))
     ids = None if form is None else form.ids(read.arguments)
     if form is None or ids is None:
         return None
@@ -208,7 +200,7 @@ class _Walk:
         self.rows = 0
         self.choices: list[InputChoice] = []
 
-    def answer(self, ids: list[str]) -> Answer:
+    def answer(self, ids: list[str]) -> ResultAnswer:
         form = self.form
         self._begin(ids)
         counted_last = not form.cells and form.ways and form.ways[-1].far not in form.conditions
@@ -225,8 +217,8 @@ class _Walk:
         columns = [[read[cell][place] for place in places] for cell in form.cells]
         return self._answered(Values(form.names, tuple(cell.type for cell in form.cells), columns))
 
-    def _answered(self, values: Values) -> Answer:
-        return Answer(tuple(self.choices), None, table=values)
+    def _answered(self, values: Values) -> ResultAnswer:
+        return ResultAnswer(tuple(self.choices), values)
 
     # ------------------------------------------------------------ matches
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from omnigraph.language.query.plan import Aggregate, EntityRef, ReadPlan
-from omnigraph.read.strategies.strategy import Answer, InputChoice, Read, Strategy
+from omnigraph.read.strategies.strategy import InputChoice, Read, ResultAnswer, Strategy
 
 
-def _answer(read: Read) -> Answer | None:
+def _answer(read: Read) -> ResultAnswer | None:
     if not _is_bare_count(read.plan):
         return None
     import pyarrow as pa
@@ -14,7 +14,7 @@ def _answer(read: Read) -> Answer | None:
     binding = read.plan.pattern.bindings[0]
     total = sum(read.view.rows(f"node:{type_name}") for type_name in binding.types)
     table = pa.table({column.name: pa.array([total], pa.int64()) for column in read.plan.projections})
-    return Answer((InputChoice(f"${binding.variable}", "metadata", total),), None, table=table)
+    return ResultAnswer((InputChoice(f"${binding.variable}", "metadata", total),), table)
 
 
 def _is_bare_count(plan: ReadPlan) -> bool:

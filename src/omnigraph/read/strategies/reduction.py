@@ -22,7 +22,7 @@ from omnigraph.read.inputs import sources
 from omnigraph.read.inputs.adjacency import GraphArrays, reachable
 from omnigraph.read.sql.compiler import PreparedQuery
 from omnigraph.read.sql.shapes import EDGE, GIVEN, KEY, SOURCE, TARGET, HopInput, NodeInput, RelationalQuery
-from omnigraph.read.strategies.strategy import Answer, InputChoice, Path, Read, Strategy, hop_name
+from omnigraph.read.strategies.strategy import InputChoice, Path, Read, Strategy, TreeAnswer, hop_name
 from omnigraph.snapshot import View
 from omnigraph.tables.ascending import distinct
 from omnigraph.values.arrow import arrow_type
@@ -67,9 +67,9 @@ def reduced(read: Read) -> Reduced | None:
     return Reduced(prepared, reduction.relations, tuple(reduction.choices), reduction.is_checked)
 
 
-def _answer(read: Read) -> Answer | None:
+def _answer(read: Read) -> TreeAnswer | None:
     result = read.once(reduced)
-    return None if result is None else Answer(result.choices, result.prepared, result.relations)
+    return None if result is None else TreeAnswer(result.choices, result.prepared, result.relations)
 
 
 REDUCTION = Strategy("reduction", frozenset({"auto", "index"}), _answer)

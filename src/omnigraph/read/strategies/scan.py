@@ -7,10 +7,10 @@ from typing import Any
 
 from omnigraph.read.inputs import sources
 from omnigraph.read.sql.shapes import GIVEN
-from omnigraph.read.strategies.strategy import Answer, InputChoice, Read, Strategy, hop_name
+from omnigraph.read.strategies.strategy import InputChoice, Read, Strategy, TreeAnswer, hop_name
 
 
-def _answer(read: Read) -> Answer:
+def _answer(read: Read) -> TreeAnswer:
     """In mode "scan", conditions are left to the tree alone, and no table is left out."""
     view, arguments, is_plain = read.view, read.arguments, read.mode == "scan"
     prepared = read.prepared(elide=not is_plain)
@@ -30,7 +30,7 @@ def _answer(read: Read) -> Answer:
         relations[hop.edges] = sources.read_edges(view, replace(hop, filters=()) if is_plain else hop, arguments)
         edges = view.rows(hop.table_key)
         choices.append(InputChoice(hop_name(hop.expansion), "sql", relations[hop.edges].num_rows, "", edges))
-    return Answer(tuple(choices), prepared, relations)
+    return TreeAnswer(tuple(choices), prepared, relations)
 
 
 SCAN = Strategy("scan", frozenset({"auto", "scan", "index", "csr"}), _answer)

@@ -67,14 +67,33 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The relations to run the tree over; or the tree's columns, if no engine was needed for them; or the result itself."""
+class ResultAnswer:
+    """The result itself: no tree was needed."""
 
     choices: tuple[InputChoice, ...]
-    prepared: PreparedQuery | None
-    """None if `table` is the result itself."""
+    table: pa.Table | Values
+
+
+@dataclass(frozen=True)
+class ColumnsAnswer:
+    """The columns of the tree: no engine was needed for them. `relations` are what they were made from, if that was read."""
+
+    choices: tuple[InputChoice, ...]
+    prepared: PreparedQuery
+    table: pa.Table
     relations: Mapping[str, Any] = field(default_factory=dict)
-    table: pa.Table | Values | None = None
+
+
+@dataclass(frozen=True)
+class TreeAnswer:
+    """The relations over which the engine runs the tree."""
+
+    choices: tuple[InputChoice, ...]
+    prepared: PreparedQuery
+    relations: Mapping[str, Any]
+
+
+Answer = ResultAnswer | ColumnsAnswer | TreeAnswer
 
 
 @dataclass(frozen=True)
