@@ -381,7 +381,7 @@ class Laboratory:
         if keys and graph == "g":
             self.update_other(branch, model, keys[next(self.count) % len(keys)])
             self.check(branch, model, graph, READERS[next(self.count) % len(READERS)])
-        self.run(f"{graph}.optimize({branch!r})")
+        self.run(f"{graph}.maintenance.optimize({branch!r})")
         self.check(branch, model, graph)
 
     def merge(self, source: str, target: str, strategy: str, by: str = "row") -> None:
@@ -432,7 +432,7 @@ class Laboratory:
         raise Mismatch(f"merged, where there are conflicts of {expected.on}")
 
     def head(self, branch: str, graph: str = "g") -> str:
-        return str(self.names[graph].commit(branch).id)
+        return str(self.names[graph].show(branch).id)
 
     def load(self, branch: str) -> None:
         for mode in ("append", "merge"):
@@ -705,7 +705,7 @@ except FailpointReached: disarm_all()
         for branch in ("main", "work"):
             for reader in ("table", *READERS):
                 self.check(branch, self.models[branch].copy(), reader=reader)
-        report = self.names["g"].verify(deep=True, all=True)
+        report = self.names["g"].maintenance.verify(deep=True, all=True)
         if not report.is_whole:
             self.text.append("print(g.maintenance.verify(deep=True, all=True).findings)")
             raise Mismatch(f"verify: {report.findings}")

@@ -64,7 +64,7 @@ class TableReport:
     def is_worthwhile(self) -> bool:
         """Whether the work makes reads faster: a table of a few thousand rows is read whole as fast as by an index.
 
-        >>> assert not any(table.is_worthwhile for table in g.optimize(dry_run=True).tables)
+        >>> assert not any(table.is_worthwhile for table in g.maintenance.optimize(dry_run=True).tables)
         """
         return bool(self.actions) and self.before.rows >= MIN_WORTHWHILE_ROWS
 
