@@ -29,7 +29,7 @@ from omnigraph.read.executor.bindings import (
     first_of_each,
     keys_of,
 )
-from omnigraph.read.executor.paths import PathSource, path_pairs, paths_from
+from omnigraph.read.executor.paths import PathFinder
 from omnigraph.read.executor.sources import ColumnSource, EdgeSource, NodeSource, StageSource, ValueSource
 from omnigraph.read.executor.values import Evaluator
 from omnigraph.read.executor.walks import WAYS, HopWalk
@@ -740,40 +740,33 @@ class _Joining:
         assert hop.path is not None
         nodes = NodeSource(self.compact, (self._end_type(hop, True),))
         ends = [self.matcher.sources[name] for name in (hop.source, hop.target)]
-        if hop.path.weight is not None or not all(isinstance(end, NodeSource) and end.is_single for end in ends):
+        if not all(isinstance(end, NodeSource) and end.is_single for end in ends):
             raise NotCovered
-        forward, backward = self._walk(hop, True), self._walk(hop, False)
+        forward, backward, reserve = self._walk(hop, True), self._walk(hop, False), self.matcher._reserve
+        finder = PathFinder(forward, backward, nodes, self._edge_source(hop), reserve, self.matcher.most)
         source, target = self._part(hop.source), self._part(hop.target)
+        free = None
         if source is not None and target is not None:
             rows = source if source is target else cross(source, target)
             if source is not target:
-                self.matcher._reserve(source.rows * target.rows, len(rows.columns))
+                reserve(source.rows * target.rows, len(rows.columns))
             near, far = rows.columns[hop.source], rows.columns[hop.target]
             numbers, first = first_of_each(near.astype(np.int64) * forward.neighbours.width + far)
-            starts, stops = near[first], far[first]
-            lengths = path_pairs(forward, backward, starts, stops)
-            kept = lengths[numbers] >= 0
-            rows = rows.adding(**{hop.path.variable: numbers}).take(kept)
+            paths = finder.between(near[first], far[first])
         else:
-            is_forward = source is not None
-            part, bound, free = (source, hop.source, hop.target) if is_forward else (target, hop.target, hop.source)
-            assert part is not None
-            numbers, first = first_of_each(part.columns[bound])
-            begun = part.columns[bound][first]
-            owners, reached, lengths = paths_from(forward if is_forward else backward, begun)
-            starts, stops = (begun[owners], reached) if is_forward else (reached, begun[owners])
-            known = Bindings(
-                len(owners), {bound: begun[owners], free: reached, hop.path.variable: np.arange(len(owners))}
-            )
-            matches = Matches(part.columns[bound], known.columns[bound])
-            self.matcher._reserve(matches.total, len(part.columns) + 2)
-            left, right = matches.pairs()
-            new = known.take(right).columns
-            rows = part.take(left).adding(**{free: new[free], hop.path.variable: new[hop.path.variable]})
+            known = source or target
+            assert known is not None, "a move begins at what is bound"
+            rows, bound, free = known, *((hop.source, hop.target) if source else (hop.target, hop.source))
+            numbers, first = first_of_each(rows.columns[bound])
+            paths = finder.onwards(rows.columns[bound][first], is_forward=source is not None)
+        matches = Matches(numbers, paths.ends.owners)
+        reserve(matches.total, len(rows.columns) + 2)
+        left, right = matches.pairs()
+        rows = rows.take(left).adding(**{hop.path.variable: right})
+        if free is not None:
             self.unbound.pop(free, None)
-        self.matcher.sources[hop.path.variable] = PathSource(
-            forward, backward, nodes, self._edge_source(hop), starts, stops, lengths
-        )
+            rows = rows.adding(**{free: paths.ends.reached[right]})
+        self.matcher.sources[hop.path.variable] = paths
         self.matcher.note(hop_name(hop), "csr", rows.rows)
         self.parts = [part for part in self.parts if part is not source and part is not target]
         self.parts.append(self._filtered(rows))
