@@ -114,8 +114,9 @@ def sizes(folder: Path, commits: int) -> None:
         print(f"bytes stored by {mark:,} commits of a row: {(size(folder / 'sizes') - before) / mark:,.0f} each")
 
 
-def work(uri: str, options: Mapping[str, str] | None, number: int, commits: int, start: Any, results: Any) -> None:
-    """One of several processes: how long it took for its commits, and how many entries it tried to create."""
+def work(uri: str, options: Mapping[str, str] | None, number: int, commits: int, barrier: Any, results: Any) -> None:
+    """One of several processes: how long it took for its commits, and how many entries it tried to create. It ends when all have
+    done theirs: what a process does at its end would slow the others down."""
     with tempfile.TemporaryDirectory() as name:
         own = og.init(Path(name) / "own", SCHEMA, durability="process")
         for turn in range(140):
@@ -131,25 +132,27 @@ def work(uri: str, options: Mapping[str, str] | None, number: int, commits: int,
         return create(*arguments)
 
     chain._create = counted  # type: ignore[method-assign]
-    start.wait()
+    barrier.wait()
     started = time.perf_counter()
     for turn in range(commits):
         commit(graph, f"w{number} {turn}")
     results.put((time.perf_counter() - started, attempts))
+    barrier.wait()
 
 
 def rate(uri: str, options: Mapping[str, str] | None, processes: int, each: int) -> tuple[float, str]:
     context = multiprocessing.get_context("spawn")
-    start, results = context.Barrier(processes + 1), context.Queue()
+    barrier, results = context.Barrier(processes + 1), context.Queue()
     workers = [
-        context.Process(target=work, args=(uri, options, number, each, start, results)) for number in range(processes)
+        context.Process(target=work, args=(uri, options, number, each, barrier, results)) for number in range(processes)
     ]
     for worker in workers:
         worker.start()
-    start.wait()
+    barrier.wait()
     started = time.perf_counter()
     measured = [results.get() for _ in workers]
     taken = time.perf_counter() - started
+    barrier.wait()
     for worker in workers:
         worker.join()
     commits, times = processes * each, sorted(each for each, _ in measured)

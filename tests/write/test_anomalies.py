@@ -79,7 +79,7 @@ class OverHTTP:
 
     def read(self, clauses: str) -> Rows:
         if self.commit is None:
-            self.commit = self.graph.commit().id
+            self.commit = self.graph.head().id
         return self.graph.query(query(clauses), revision=self.commit).rows
 
     def write(self, statement: str) -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import omnigraph as og
-from omnigraph.history import History, publish
+from omnigraph.history import turns
 from omnigraph.history.chain import folder_of
-from omnigraph.storage import LocalStore
+from omnigraph.history.publish import Publisher
+from omnigraph.history.turns import Turn
+from omnigraph.storage import LocalStore, Lock
 
 SCHEMA = "node Person { name: String @key }"
 
@@ -40,28 +44,28 @@ def people(graph: og.Graph) -> int:
 
 
 def test_who_has_lost_nothing_takes_no_turn(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    turns: list[str] = []
-    monkeypatch.setattr(LocalStore, "turn", _recorded(turns))
+    locks: list[str] = []
+    monkeypatch.setattr(LocalStore, "lock", _recorded(locks))
     add(graph, "a")
-    assert turns == []
+    assert locks == []
     lose_a_race(graph, "b")
     add(graph, "c")
-    assert turns == [folder_of("main")] * 2, "the second try, and the next commit"
+    assert locks == [folder_of("main")] * 2, "the second try, and the next commit"
     assert people(graph) == 5
 
 
-def _recorded(turns: list[str]):  # type: ignore[no-untyped-def]
-    real = LocalStore.turn
+def _recorded(locks: list[str]) -> Callable[[LocalStore, str], Lock | None]:
+    real = LocalStore.lock
 
-    def turn(self: LocalStore, folder: str, wait):  # type: ignore[no-untyped-def]
-        turns.append(folder)
-        return real(self, folder, wait)
+    def lock(self: LocalStore, folder: str) -> Lock | None:
+        locks.append(folder)
+        return real(self, folder)
 
-    return turn
+    return lock
 
 
 def test_a_process_that_stands_still_holds_nobody_up_for_long(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish, "MAX_TURN_WAIT_S", 0.01)
+    monkeypatch.setattr(turns, "STALLED_S", 0.01)
     handle = os.open(Path(graph.uri) / folder_of("main"), os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -71,80 +75,183 @@ def test_a_process_that_stands_still_holds_nobody_up_for_long(graph: og.Graph, m
     assert people(graph) == 3
 
 
-class Queue:
-    """A process that asks for turns, by a clock that only its own pauses move. Somebody else has the turn until `freed_at`."""
+def folder(graph: og.Graph) -> Path:
+    return Path(graph.uri) / folder_of("main")
 
-    def __init__(self, graph: og.Graph, freed_at: float) -> None:
-        self.now, self.freed_at = 0.0, freed_at
-        self.pauses: list[float] = []
-        history = graph._repository.history
-        self.publisher = History(
-            history.store,
-            history.identity,
-            wall_clock=lambda: self.now,
-            uptime=lambda: self.now,
-            sleep=self._pause,
-            jitter=lambda: 0.5,
-        ).publisher
-        self.other = os.open(Path(graph.uri) / folder_of("main"), os.O_RDONLY)
-        fcntl.flock(self.other, fcntl.LOCK_EX)
 
-    def _pause(self, seconds: float) -> None:
-        self.pauses.append(round(1_000 * seconds))
-        self.now += seconds
-        if self.now >= self.freed_at:
-            fcntl.flock(self.other, fcntl.LOCK_UN)
+class Rival:
+    """Another process that asks for the lock of a branch."""
 
-    def acquired(self) -> bool:
-        with self.publisher.turn("main") as acquired:
-            return acquired
+    def __init__(self, graph: og.Graph) -> None:
+        self.handle = os.open(folder(graph), os.O_RDONLY)
+
+    def gets_it(self) -> bool:
+        try:
+            fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def waits_for_it(self) -> None:
+        fcntl.flock(self.handle, fcntl.LOCK_EX)
+
+    def leaves(self) -> None:
+        fcntl.flock(self.handle, fcntl.LOCK_UN)
 
 
 @pytest.fixture
-def queue(graph: og.Graph) -> Callable[[float], Queue]:
-    return lambda freed_at: Queue(graph, freed_at)
+def rival(graph: og.Graph) -> Iterator[Rival]:
+    rival = Rival(graph)
+    yield rival
+    os.close(rival.handle)
 
 
-def test_pauses_grow_until_one_has_waited_for_long(queue: Callable[[float], Queue]) -> None:
-    waiting = queue(0.3)
-    waiting.publisher.crowded("main")
-    assert waiting.acquired()
-    first = [2, 4, 8, 16, *[32] * 7]
-    assert waiting.pauses[: len(first)] == first
-    assert {*waiting.pauses[len(first) :]} == {2}
+def waiting_for(graph: og.Graph) -> int:
+    """How many wait for the lock of the branch."""
+    inode = str(folder(graph).stat().st_ino)
+    return sum("->" in line and f":{inode} " in line for line in Path("/proc/locks").read_text().splitlines())
 
 
-def test_who_waited_for_a_turn_and_got_it_asks_again(queue: Callable[[float], Queue]) -> None:
-    waiting = queue(0.9)
-    waiting.publisher.crowded("main")
-    assert waiting.acquired()
-    waiting.now = 1.5
-    assert waiting.acquired(), "for a second from then on"
-    waiting.now = 3.0
-    assert not waiting.acquired(), "nobody else was there"
+def test_a_turn_is_kept_for_writes_that_follow_at_once(
+    graph: og.Graph, rival: Rival, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "IDLE_S", 3_600.0)
+    monkeypatch.setattr(turns, "KEPT_S", 3_600.0)
+    lose_a_race(graph, "a")
+    assert rival.gets_it(), "nobody knows yet whether another write follows"
+    rival.leaves()
+    add(graph, "b")
+    assert not rival.gets_it()
+    add(graph, "c")
+    assert not rival.gets_it()
+    monkeypatch.setattr(turns, "KEPT_S", 0.0)
+    add(graph, "d")
+    assert rival.gets_it(), "it has lasted long enough"
 
 
-def test_who_waited_in_vain_does_not_wait_again(queue: Callable[[float], Queue]) -> None:
-    waiting = queue(99.0)
-    waiting.publisher.crowded("main")
-    assert not waiting.acquired()
-    pauses = len(waiting.pauses)
-    assert not waiting.acquired()
-    assert len(waiting.pauses) == pauses
+def test_a_turn_that_is_kept_in_vain_is_given_up(
+    graph: og.Graph, rival: Rival, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "KEPT_S", 3_600.0)
+    monkeypatch.setattr(turns, "IDLE_S", 1.0)
+    lose_a_race(graph, "a")
+    add(graph, "b")
+    rival.waits_for_it()
+    add(graph, "c")
+    assert people(graph) == 5
 
 
-def test_a_turn_ends_also_when_a_child_was_forked_during_it(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_ends_gives_up_its_turn(graph: og.Graph, rival: Rival, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_the_end: list[Callable[[], None]] = []
+    monkeypatch.setattr(turns.atexit, "register", at_the_end.append)
+    monkeypatch.setattr(turns, "KEPT_S", 3_600.0)
+    monkeypatch.setattr(turns, "IDLE_S", 3_600.0)
+    lose_a_race(graph, "a")
+    add(graph, "b")
+    assert not rival.gets_it()
+    (end,) = at_the_end
+    end()
+    assert rival.gets_it()
+
+
+def test_turns_come_in_the_order_in_which_they_were_asked_for(graph: og.Graph, rival: Rival) -> None:
+    assert rival.gets_it()
+    order: list[int] = []
+    writers: list[threading.Thread] = []
+    for number in range(5):
+        queue = og.open(graph.uri)._repository.history.publisher
+        queue.crowded("main")
+
+        def take(queue: Publisher = queue, number: int = number) -> None:
+            with queue.turn("main") as acquired:
+                assert acquired
+                order.append(number)
+
+        writers.append(threading.Thread(target=take))
+        writers[-1].start()
+        while waiting_for(graph) <= number:
+            pass
+    rival.leaves()
+    for writer in writers:
+        writer.join()
+    assert order == [0, 1, 2, 3, 4]
+
+
+class Gate(Lock):
+    """A lock that another process has until it is opened."""
+
+    def __init__(self) -> None:
+        self.is_open, self.released = threading.Event(), threading.Event()
+
+    def acquire(self, *, waits: bool) -> bool:
+        return waits and self.is_open.wait()
+
+    def release(self) -> None:
+        self.released.set()
+
+
+def test_a_process_waits_as_long_as_the_branch_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "STALLED_S", 0.001)
+    gate, moves = Gate(), itertools.count()
+
+    def goes_on() -> bool:
+        if next(moves) == 20:
+            gate.is_open.set()
+        return True
+
+    assert Turn(gate).take(goes_on)
+    assert next(moves) > 20
+
+
+def test_a_turn_that_comes_too_late_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "STALLED_S", 0.001)
+    gate = Gate()
+    turn = Turn(gate)
+    assert not turn.take(lambda: False)
+    assert not gate.released.is_set()
+    gate.is_open.set()
+    gate.released.wait()
+    assert not turn.resume()
+
+
+def test_a_wait_that_is_interrupted_leaves_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "STALLED_S", 0.001)
+    gate = Gate()
+
+    def interrupt() -> bool:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Turn(gate).take(interrupt)
+    gate.is_open.set()
+    gate.released.wait()
+
+
+def test_a_turn_ends_also_when_a_child_was_forked_during_it(graph: og.Graph, rival: Rival) -> None:
     handles: list[int] = []
-    real = os.open
-    monkeypatch.setattr(os, "open", lambda *arguments: handles.append(real(*arguments)) or handles[-1])
-    store = LocalStore(graph.uri)
-    with store.turn(folder_of("main"), lambda: False) as first:
-        copy = os.dup(handles[0])
-    with store.turn(folder_of("main"), lambda: False) as second:
-        pass
+    with pytest.MonkeyPatch.context() as patch:
+        real = os.open
+        patch.setattr(os, "open", lambda *arguments: handles.append(real(*arguments)) or handles[-1])
+        lock = LocalStore(graph.uri).lock(folder_of("main"))
+    assert lock is not None
+    assert lock.acquire(waits=False)
+    copy = os.dup(handles[0])
+    lock.release()
+    assert rival.gets_it()
     os.close(copy)
-    assert first
-    assert second
+
+
+def test_a_forked_process_has_no_turn_of_its_parent(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "KEPT_S", 3_600.0)
+    monkeypatch.setattr(turns, "IDLE_S", 3_600.0)
+    lose_a_race(graph, "a")
+    add(graph, "b")
+    publisher, parent = graph._repository.history.publisher, os.getpid()
+    with publisher.turn("main") as acquired:
+        assert acquired
+    monkeypatch.setattr(os, "getpid", lambda: parent + 1)
+    with publisher.turn("main") as acquired:
+        assert not acquired
 
 
 @pytest.mark.parametrize("missed", [1, 2, 3, 4, 7, 8, 20])

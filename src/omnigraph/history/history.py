@@ -182,8 +182,6 @@ class History:
             self.retention,
             new_id,
             clock_us=self._clock_us,
-            sleep=sleep,
-            jitter=jitter,
         )
 
     def _clock_us(self) -> int:

@@ -24,7 +24,7 @@ exists by then, such a plan is treated like any other, or refused with AlreadyEx
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from omnigraph.errors import (
@@ -36,12 +36,13 @@ from omnigraph.errors import (
     PreconditionFailed,
 )
 from omnigraph.features import WRITE_KEYS
-from omnigraph.history.chain import Chain, folder_of
+from omnigraph.history.chain import Chain
 from omnigraph.history.lineage import Lineage
 from omnigraph.history.log import Log
 from omnigraph.history.plan import PublishPlan
 from omnigraph.history.retention import Retention
 from omnigraph.history.tags import Tags
+from omnigraph.history.turns import Turns
 from omnigraph.history.values import (
     Commit,
     CommitRef,
@@ -54,16 +55,7 @@ from omnigraph.history.values import (
     new_incarnation,
 )
 from omnigraph.history.write_keys import WriteKeys
-from omnigraph.metering import current_meter
 
-CONTENDED_S = 1.0
-"""For this long after it lost a race, or waited for a turn and got it, a process waits for a turn before it tries."""
-MAX_TURN_WAIT_S = 1.0
-INITIAL_PAUSE_S = 0.002
-MAX_PAUSE_S = 0.032
-PATIENCE_S = 0.25
-"""For this long the pauses between two attempts to get a turn grow, so that the process that has it can make its next write
-before another one looks, and need not read what others wrote. After that, the pauses are short again."""
 SCHEMA = "schema"
 """Stands for the schema among the keys of tables."""
 
@@ -99,8 +91,6 @@ class Publisher:
         new_id: Callable[[], str],
         *,
         clock_us: Callable[[], int],
-        sleep: Callable[[float], None],
-        jitter: Callable[[], float],
     ) -> None:
         self.chain = chain
         self.log = log
@@ -110,40 +100,15 @@ class Publisher:
         self.retention = retention
         self.new_id = new_id
         self.clock_us = clock_us
-        self.sleep = sleep
-        self.jitter = jitter
-        self._contended_until: dict[str, float] = {}
-        """By branch, in the time of the chain's clock."""
+        self._turns = Turns(chain)
 
     def turn(self, branch: str) -> contextlib.AbstractContextManager[bool]:
-        """Wait for a turn on a branch on which this process has recently lost a race; True if it has one. During a turn the head
-        does not move, unless a process writes that has not lost a race yet. It only saves work: after too long a wait, the write
-        continues without one."""
-        if self.chain.clock() >= self._contended_until.get(branch, 0.0):
-            return contextlib.nullcontext(False)
-        return self._awaited_turn(branch)
-
-    @contextlib.contextmanager
-    def _awaited_turn(self, branch: str) -> Iterator[bool]:
-        began, pause, waited = self.chain.clock(), INITIAL_PAUSE_S, 0.0
-
-        def wait() -> bool:
-            nonlocal pause, waited
-            self.sleep(pause * (0.5 + self.jitter()))
-            waited = self.chain.clock() - began
-            pause = min(MAX_PAUSE_S, 2 * pause) if waited < PATIENCE_S else INITIAL_PAUSE_S
-            return waited < MAX_TURN_WAIT_S
-
-        with self.chain.store.turn(folder_of(branch), wait) as acquired:
-            if acquired and waited:
-                self.crowded(branch)
-            if (meter := current_meter()) is not None:
-                meter.waited_s += waited
-            yield acquired
+        """See `Turns.taken`."""
+        return self._turns.taken(branch)
 
     def crowded(self, branch: str) -> None:
-        """Note that another process writes to the branch: its entry was first, or it has the turn."""
-        self._contended_until[branch] = self.chain.clock() + CONTENDED_S
+        """See `Turns.crowded`."""
+        self._turns.crowded(branch)
 
     def likely_head(self, branch: str, plans: Iterable[PublishPlan]) -> Head:
         """The cached head, without a request, if it is as new as the bases of the plans; otherwise the newest."""

@@ -25,7 +25,7 @@ from queue import SimpleQueue
 from omnigraph.errors import ObjectExists, ObjectMissing, StoragePermanent
 from omnigraph.metering import metered
 from omnigraph.storage.os_errors import typed_os_error
-from omnigraph.storage.store import TEMPORARY_PREFIX, ObjectInfo, Store, checked_key, checked_prefix
+from omnigraph.storage.store import TEMPORARY_PREFIX, Lock, ObjectInfo, Store, checked_key, checked_prefix
 from omnigraph.storage.syncing import Durability, sync_before_create, sync_folders, sync_if_there, sync_in_background
 
 # Spare files, created before they are needed.
@@ -104,6 +104,26 @@ _FOLDER_ATTEMPTS = 20
 CHUNK_BYTES = 8 * 1024 * 1024
 
 
+class FolderLock(Lock):
+    """An advisory lock on an open folder."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def acquire(self, *, waits: bool) -> bool:
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+    def release(self) -> None:
+        # A child that was forked meanwhile has the handle too, and would keep the lock if ours were only closed.
+        with contextlib.suppress(OSError):
+            fcntl.flock(self._handle, fcntl.LOCK_UN)
+        os.close(self._handle)
+
+
 @metered(
     "get",
     "find",
@@ -152,20 +172,11 @@ class LocalStore(Store):
             raise typed_os_error(error, "read", key, self.uri) from error
         return True
 
-    @contextlib.contextmanager
-    def turn(self, folder: str, wait: Callable[[], bool]) -> Iterator[bool]:
+    def lock(self, folder: str) -> Lock | None:
         try:
-            handle = os.open(self._path(folder), os.O_RDONLY)
+            return FolderLock(os.open(self._path(folder), os.O_RDONLY))
         except OSError:
-            yield False
-            return
-        try:
-            yield _locked(handle, wait)
-        finally:
-            # A child that was forked meanwhile has the handle too, and would keep the lock if ours were only closed.
-            with contextlib.suppress(OSError):
-                fcntl.flock(handle, fcntl.LOCK_UN)
-            os.close(handle)
+            return None
 
     def get_ranges(self, key: str, spans: Sequence[tuple[int, int]]) -> builtins.list[bytes]:
         try:
@@ -407,19 +418,6 @@ class LocalStore(Store):
             yield
         except OSError as error:
             raise typed_os_error(error, doing, key, self.uri) from error
-
-
-def _locked(handle: int, wait: Callable[[], bool]) -> bool:
-    """Whether the file was locked. False on a file system without locks."""
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if not wait():
-                return False
-        except OSError:
-            return False
 
 
 def _write_all(handle: int, data: bytes) -> None:

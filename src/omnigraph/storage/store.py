@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import abc
 import builtins
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -27,6 +26,18 @@ class ObjectInfo:
     key: str
     size: int
     modified: datetime
+
+
+class Lock(abc.ABC):
+    """A lock that can be held once. A process that is killed loses it."""
+
+    @abc.abstractmethod
+    def acquire(self, *, waits: bool) -> bool:
+        """Whether it was acquired. Those that wait get it in the order in which they came; a system may refuse to lock."""
+
+    @abc.abstractmethod
+    def release(self) -> None:
+        """Release it, for good."""
 
 
 class Store(abc.ABC):
@@ -80,10 +91,9 @@ class Store(abc.ABC):
         """Whether there is such an object; None if asking costs as much as reading it."""
         return None
 
-    def turn(self, folder: str, wait: Callable[[], bool]) -> AbstractContextManager[bool]:
-        """Wait for a turn among the processes that write to a folder, if the store has a queue; otherwise False at once. Nothing
-        may rely on it: `wait`, which is called repeatedly, may give up, and a killed process loses its turn."""
-        return nullcontext(False)
+    def lock(self, folder: str) -> Lock | None:
+        """A lock on a folder among all processes, if the store has such locks and the folder exists."""
+        return None
 
     @abc.abstractmethod
     def list(self, prefix: str, *, limit: int | None = None) -> list[ObjectInfo]:

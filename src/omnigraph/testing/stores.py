@@ -10,12 +10,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from omnigraph.errors import StorageTransient
-from omnigraph.storage.store import ObjectInfo, Store
+from omnigraph.storage.store import Lock, ObjectInfo, Store
 
 # The base of the wrappers: a store that sends every call through one function.
 
@@ -52,8 +51,8 @@ class WrappedStore(Store):
     def has(self, key: str) -> bool | None:
         return self.inner.has(key)
 
-    def turn(self, folder: str, wait: Callable[[], bool]) -> AbstractContextManager[bool]:
-        return self.inner.turn(folder, wait)
+    def lock(self, folder: str) -> Lock | None:
+        return self.inner.lock(folder)
 
     def info(self, key: str) -> ObjectInfo:
         return self._around("info", key, b"", lambda: self.inner.info(key))
