@@ -11,7 +11,7 @@ from s3_server import S3Server
 from omnigraph.history import History, PublishPlan, TableChange, TableState, new_ulid
 from omnigraph.storage import open_store
 from omnigraph.tables import Tables
-from omnigraph.write.publishing import Submission, publish, publish_group
+from omnigraph.write.publishing import Write, publish, publish_group
 
 SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False), ("n", pa.int64())])
 KEY, PATH = "node:Measured", "nodes/Measured-1"
@@ -149,7 +149,7 @@ def group_of_writers(s3: S3Server, writers: int) -> int:
     assert cached is not None
     changes = [TableChange(f"node:G{n}", "insert", None, TableState("x", n, 1, 1)) for n in range(writers)]
     s3.reset()
-    publish_group(graph.history, [Submission(graph._plan("main", (change,))) for change in changes])
+    publish_group(graph.history, [Write(graph._plan("main", (change,))) for change in changes])
     return len(s3.requests())
 
 

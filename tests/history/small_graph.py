@@ -8,7 +8,7 @@ from dataclasses import replace
 from omnigraph.history import Commit, CommitRef, Entry, History, PublishPlan, Snapshot, TableChange, TableState
 from omnigraph.storage import Store, open_store
 from omnigraph.testing import CountingStore
-from omnigraph.write.publishing import Submission, publish, publish_group
+from omnigraph.write.publishing import Write, publish, publish_group
 
 _versions = itertools.count(1)
 
@@ -105,7 +105,7 @@ class SmallGraph:
 
     def group(self, count: int, branch: str = "main") -> list[Commit]:
         """Several commits in one entry, of tables of their own."""
-        members = [Submission(self.plan(branch, f"node:G{number}")) for number in range(count)]
+        members = [Write(self.plan(branch, f"node:G{number}")) for number in range(count)]
         outcomes = publish_group(self.history, members)
         return [outcome for outcome in outcomes if isinstance(outcome, Commit)]
 

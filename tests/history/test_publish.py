@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from history.small_graph import SmallGraph, following, reapply
@@ -20,10 +21,11 @@ from omnigraph.errors import (
 )
 from omnigraph.history import Commit, PreparedPlan, PublishPlan, Snapshot, TableChange
 from omnigraph.history.chain import key_of
+from omnigraph.history.publish import Head
 from omnigraph.storage import open_store
 from omnigraph.testing import Fault, FaultyStore
 from omnigraph.testing.failpoints import Failpoint, arm, disarm_all
-from omnigraph.write.publishing import Submission, publish, publish_group
+from omnigraph.write.publishing import MAX_ATTEMPTS, LostRace, Write, on_newest_head, publish, publish_group
 
 
 def test_a_commit_says_who_when_and_what() -> None:
@@ -404,7 +406,7 @@ def test_a_group_is_one_entry_and_a_commit_each() -> None:
     graph = SmallGraph()
     plans = [graph.plan() for _ in range(4)]
     graph.store.reset()
-    outcomes = publish_group(graph.history, [Submission(plan, reapply) for plan in plans])
+    outcomes = publish_group(graph.history, [Write(plan, reapply) for plan in plans])
     assert graph.store.snapshot().by_kind == {"create": 1}
     assert [outcome.id for outcome in outcomes if isinstance(outcome, Commit)] == [plan.commit_id for plan in plans]
     head = graph.again().head()
@@ -418,7 +420,7 @@ def test_a_member_that_does_not_fit_fails_alone() -> None:
     graph = SmallGraph()
     graph.commit()
     plans = [graph.plan(mode="strict"), graph.plan(mode="strict"), graph.plan(table="node:Q")]
-    first, second, third = publish_group(graph.history, [Submission(plan, reapply) for plan in plans])
+    first, second, third = publish_group(graph.history, [Write(plan, reapply) for plan in plans])
     assert isinstance(first, Commit)
     assert isinstance(second, ExpectedVersionMismatch)
     assert isinstance(third, Commit)
@@ -429,7 +431,7 @@ def test_a_group_that_lost_the_race_loses_no_rows() -> None:
     graph = SmallGraph()
     plans = [graph.plan() for _ in range(3)]
     graph.again().commit()
-    publish_group(graph.history, [Submission(plan, reapply) for plan in plans])
+    publish_group(graph.history, [Write(plan, reapply) for plan in plans])
     assert graph.head().head.table("node:P").rows == 4  # type: ignore[union-attr]
 
 
@@ -441,7 +443,7 @@ def test_a_member_refused_for_a_neighbour_that_did_not_get_in_is_tried_again() -
     lost = replace(lost, changes=(*lost.changes, TableChange("node:Q", "strict", None, following(None))))
     fine = graph.plan(mode="strict")
     graph.again().commit(table="node:Q")
-    first, second = publish_group(graph.history, [Submission(lost), Submission(fine)])
+    first, second = publish_group(graph.history, [Write(lost), Write(fine)])
     assert isinstance(first, ExpectedVersionMismatch)
     assert first.table_key == "node:Q"
     assert isinstance(second, Commit)
@@ -453,7 +455,7 @@ def test_a_merge_stands_alone_in_its_entry() -> None:
     graph.branch("x")
     tip = graph.commit("x")
     plans = [graph.plan(), graph.plan(table="node:Q", merged=tip.ref, kind="merge"), graph.plan(table="node:R")]
-    outcomes = publish_group(graph.history, [Submission(plan, reapply) for plan in plans])
+    outcomes = publish_group(graph.history, [Write(plan, reapply) for plan in plans])
     assert [outcome.ref.position for outcome in outcomes if isinstance(outcome, Commit)] == [1, 2, 3]
     before = graph.history.revisions.snapshot(outcomes[0].ref)  # type: ignore[union-attr]
     entry = graph.branch("y", at=before)
@@ -512,3 +514,42 @@ def test_prepared_plans_are_listed_oldest_first_even_while_others_remove_them(mo
 
     monkeypatch.setattr(graph.store, "list", list_then_remove)
     assert [prepared.prepared_at for prepared in graph.history.recovery.list()] == [4, 5]
+
+
+# ---------------------------------------------------------------- the loop of attempts
+
+
+def test_attempts_go_on_for_as_long_as_the_write_took_to_prepare() -> None:
+    graph = SmallGraph()
+    tried = 0
+
+    def attempt(_: Head) -> None:
+        nonlocal tried
+        tried += 1
+        raise LostRace
+
+    newest = partial(graph.history.publisher.newest_head, "main")
+    began = graph.history.clock()
+    with pytest.raises(Contention):
+        on_newest_head(graph.history, "main", newest, attempt)
+    assert tried == MAX_ATTEMPTS
+    took = graph.history.clock() - began
+    with pytest.raises(Contention):
+        on_newest_head(graph.history, "main", newest, attempt, patience_s=2 * took)
+    assert tried > 2 * MAX_ATTEMPTS
+
+
+def test_the_next_attempt_is_on_the_head_that_won_or_on_the_newest() -> None:
+    graph = SmallGraph()
+    won, seen = Head(graph.head(), 0.0, confirmed=True), list[Head]()
+
+    def attempt(head: Head) -> Head:
+        seen.append(head)
+        if len(seen) < 3:
+            raise LostRace(won if len(seen) == 1 else None)
+        return head
+
+    newest = partial(graph.history.publisher.newest_head, "main")
+    result = on_newest_head(graph.history, "main", newest, attempt)
+    assert seen[1] is won
+    assert result not in (won, seen[0])

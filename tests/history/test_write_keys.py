@@ -22,7 +22,7 @@ from omnigraph.history.chain import key_of
 from omnigraph.history.envelope import seal, unseal
 from omnigraph.history.rebuilding import Rebuilder
 from omnigraph.testing import Fault, FaultyStore
-from omnigraph.write.publishing import Outcome, Submission, publish, publish_group
+from omnigraph.write.publishing import Outcome, Write, publish, publish_group
 
 DAY_S = 24 * 3600.0
 
@@ -38,7 +38,7 @@ def write(graph: SmallGraph, once: Once, asked: object = "rows", branch: str = "
 
 def together(graph: SmallGraph, *onces: Once | None, asked: str = "rows") -> list[Outcome]:
     plans = [graph.plan(once=None if once is None else key(once, asked)) for once in onces]
-    return publish_group(graph.history, [Submission(plan, reapply) for plan in plans])
+    return publish_group(graph.history, [Write(plan, reapply) for plan in plans])
 
 
 def depth(graph: SmallGraph, branch: str = "main") -> int:

@@ -17,13 +17,14 @@ from s3_server import S3Server
 import omnigraph as og
 from omnigraph.errors import AlreadyExists, HistoryGap, NotFastForward, UsageError
 from omnigraph.history import Entry, new_ulid
-from omnigraph.maintenance import cloning
+from omnigraph.maintenance import cloning, replication
 from omnigraph.storage import copying, open_store
 from omnigraph.tasks import progress
 from omnigraph.tasks.progress import Status
 from omnigraph.testing import failpoints
 from omnigraph.testing.failpoints import Failpoint, arm
 from omnigraph.types import CopyReport
+from omnigraph.write import publishing
 
 SCHEMA = "node P { name: String @key  x: I32? @index  text: String? @index }  edge Knows: P -> P"
 
@@ -482,6 +483,17 @@ def test_many_commits_arrive_in_few_entries(origin: og.Graph) -> None:
     assert origin.head().ref.position == before + 2
     assert people(origin, "main~33") == people(copy, "main~33")
     assert_whole(origin)
+
+
+def test_a_push_takes_as_many_entries_as_it_needs(origin: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of many merges has an entry to itself; that is no contention."""
+    monkeypatch.setattr(replication, "MAX_COMMITS_PER_ENTRY", 1)
+    monkeypatch.setattr(publishing, "MAX_ATTEMPTS", 3)
+    copy = cloned(origin)
+    for number in range(5):
+        add(copy, f"c{number}")
+    assert copy.push(origin.uri).commits == {"main": 5}
+    assert_same(origin, copy)
 
 
 @pytest.mark.usefixtures("stores_every_commit")

@@ -220,7 +220,7 @@ POINTS = [
 
 
 def test_a_killed_optimize_leaves_every_row_and_the_next_one_lands(graph: og.Graph) -> None:
-    program = "import sys, omnigraph as og; og.open(sys.argv[1]).optimize()"
+    program = "import sys, omnigraph as og; og.open(sys.argv[1]).maintenance.optimize()"
     for point in POINTS:
         write(graph, [61])
         run_killed(program, graph.uri, point=point)

@@ -30,7 +30,7 @@ from omnigraph.maintenance.reachable import RetentionPolicy
 from omnigraph.storage import Store
 from omnigraph.tables import TableFiles
 from omnigraph.testing import SimulatedCrash
-from omnigraph.write.publishing import Submission, publish, publish_group
+from omnigraph.write.publishing import Write, publish, publish_group
 
 TABLES = {"node:A": "nodes/A-0000000000", "node:B": "nodes/B-0000000000", "edge:C": "edges/C-0000000000"}
 BRANCHES = ("main", "dev")
@@ -172,7 +172,7 @@ class Actor:
         for plan in plans:
             self.model.meant(plan, head.head)
         staged = count == 2
-        members = [Submission(plan, self._rebase, staged) for plan in plans]
+        members = [Write(plan, self._rebase, staged) for plan in plans]
         outcomes = publish_group(self.history, members, stage_together=self._stage_together)
         for plan, outcome in zip(plans, outcomes, strict=True):
             if isinstance(outcome, Commit):
@@ -222,7 +222,7 @@ class Actor:
         plans = [replace(self._plan_on(head, ("insert",)), once=self._key()) for _ in range(3)]
         for plan in plans:
             self.model.meant(plan, head.head)
-        members = [Submission(plan, self._rebase, staged=False) for plan in plans]
+        members = [Write(plan, self._rebase, is_staged=False) for plan in plans]
         outcomes = publish_group(self.history, members, stage_together=self._stage_together)
         for plan, outcome in zip(plans, outcomes, strict=True):
             if isinstance(outcome, Commit):

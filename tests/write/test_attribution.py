@@ -24,7 +24,6 @@ def ways_in(graph: og.Graph, folder: Path) -> dict[str, Callable[..., object]]:
     return {
         "init": lambda **given: og.init(folder / "other", SCHEMA, **given),
         "transaction": graph.transaction,
-        "begin": graph.transaction,
         "mutate": lambda **given: graph.mutate('query q() { insert Person { name: "Bo" } }', **given),
         "load": lambda **given: graph.load(data, mode="append", engine="local", **given),
         "load to a new branch": lambda **given: graph.load(
@@ -34,7 +33,7 @@ def ways_in(graph: og.Graph, folder: Path) -> dict[str, Callable[..., object]]:
         "optimize": graph.maintenance.optimize,
         "merge": lambda **given: graph.branches.merge("work", **given),
         "stream_into": lambda **given: graph.stream_into("Person", mode="append", **given),
-        "apply_schema": lambda **given: graph.schema.apply(SCHEMA + "node City { name: String @key }", **given),
+        "apply": lambda **given: graph.schema.apply(SCHEMA + "node City { name: String @key }", **given),
         "repair": graph.maintenance.repair,
         "revert": lambda **given: graph.revert("main", **given),
         "reset": lambda **given: graph.reset("work", "main", **given),
@@ -48,7 +47,7 @@ def ways_in(graph: og.Graph, folder: Path) -> dict[str, Callable[..., object]]:
 def takers(graph: og.Graph) -> Iterator[str]:
     """What has to be among them."""
     members = [(name, getattr(og, name)) for name in og.__all__]
-    for owner in (graph, graph.branches, graph.tags, graph.recovery):
+    for owner in (graph, graph.branches, graph.tags, graph.recovery, graph.schema, graph.maintenance):
         members += inspect.getmembers(owner, callable)
     for name, member in members:
         if name.startswith("_") or not inspect.isroutine(member) or name in ("commits", "as_"):

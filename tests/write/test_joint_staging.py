@@ -13,12 +13,12 @@ from write.crowd import Crowd, person
 
 import omnigraph as og
 from omnigraph.errors import KeyConflict, StorageTransient
-from omnigraph.history import PublishPlan, Snapshot
+from omnigraph.history import Attempt, PublishPlan
 from omnigraph.storage import LocalStore
 from omnigraph.testing.failpoints import Failpoint, arm
 from omnigraph.write import WriteTransaction
 from omnigraph.write.group import JointStage, footprint
-from omnigraph.write.proposal import Proposal, propose
+from omnigraph.write.row_write import RowWrite, prepare_write
 
 SCHEMA = """
 node Person { name: String @key  nick: String? @unique }
@@ -41,13 +41,13 @@ def graph(tmp_path: Path) -> og.Graph:
 def alone(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Commits of members that were staged by themselves."""
     seen: list[str] = []
-    real = Proposal.staged_on
+    real = RowWrite.stage_on
 
-    def watched(proposal: Proposal, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan:
+    def watched(write: RowWrite, plan: PublishPlan, attempt: Attempt) -> PublishPlan | None:
         seen.append(str(plan.message))
-        return real(proposal, plan, snapshot)
+        return real(write, plan, attempt)
 
-    monkeypatch.setattr(Proposal, "staged_on", watched)
+    monkeypatch.setattr(RowWrite, "stage_on", watched)
     return seen
 
 
@@ -193,8 +193,8 @@ def test_nobody_relies_on_a_neighbour(graph: og.Graph, alone: list[str]) -> None
         ),
     )
     waiting = crowd.graph._committer._queues["main"]
-    proposals = {each.proposal.plan.message: each.proposal for each in waiting}
-    edge, node, least = (proposals[name] for name in ("edge", "node", "least"))
+    writes = {each.write.plan.message: each.write for each in waiting}
+    edge, node, least = (writes[name] for name in ("edge", "node", "least"))
     assert footprint(edge.deltas) == (set(), set(), {("node:Person", "a"), ("node:Person", "b")})
     assert footprint(node.deltas) == ({("node:Person", "b2")}, {("node:Person", "b2")}, set())
     assert not least.only_adds, "a least number is kept by rows of others too"
@@ -206,14 +206,14 @@ def test_a_pair_that_relies_on_each_other_is_not_chosen(graph: og.Graph) -> None
     with graph.transaction() as tx:
         tx.insert_many("Person", [{"name": name} for name in ("a", "b")])
 
-    def proposal(statements: Callable[[WriteTransaction], object]) -> Proposal:
+    def write(statements: Callable[[WriteTransaction], object]) -> RowWrite:
         tx = WriteTransaction(graph._repository, graph._committer)
         statements(tx)
-        return replace(propose(tx.view, tx.entry, tx.deltas(tx.view.schema)), addresses={})
+        return replace(prepare_write(tx.view, tx.entry, tx.deltas(tx.view.schema)), addresses={})
 
-    edge = proposal(lambda tx: tx.insert("Knows", from_="a", to="b"))
-    node = proposal(lambda tx: tx.upsert("Person", name="b"))
-    other = proposal(lambda tx: tx.insert("Person", name="c"))
+    edge = write(lambda tx: tx.insert("Knows", from_="a", to="b"))
+    node = write(lambda tx: tx.upsert("Person", name="b"))
+    other = write(lambda tx: tx.insert("Person", name="c"))
     stage = JointStage(graph._repository, [edge, node, other])
     assert list(stage._apart(range(3))) == [0, 2]
     stage = JointStage(graph._repository, [node, edge, other])

@@ -18,8 +18,8 @@ from omnigraph.errors import ExpectedVersionMismatch, OmnigraphError
 from omnigraph.load.job import LoadJob
 from omnigraph.testing.failpoints import Failpoint, FailpointReached, Park, arm, disarm_all, raising
 from omnigraph.write.group import JointStage
-from omnigraph.write.proposal import propose
-from omnigraph.write.publishing import Submission, publish_group
+from omnigraph.write.publishing import publish_group
+from omnigraph.write.row_write import prepare_write
 from omnigraph.write.transaction import WriteTransaction
 
 SCHEMA = """
@@ -90,9 +90,8 @@ def group(graph: og.Graph, _: Path) -> None:
     begun = [WriteTransaction(repository, graph._committer) for _ in range(2)]
     for tx, row in zip(begun, (DEE, {"name": "Eve"}), strict=True):
         tx.insert("Person", row)
-    proposals = [propose(tx.view, tx.entry, tx.deltas(tx.view.schema), message="held") for tx in begun]
-    members = [Submission(each.plan, each.staged_on, staged=False) for each in proposals]
-    outcomes = publish_group(repository.history, members, stage_together=JointStage(repository, proposals))
+    writes = [prepare_write(tx.view, tx.entry, tx.deltas(tx.view.schema), message="held") for tx in begun]
+    outcomes = publish_group(repository.history, writes, stage_together=JointStage(repository, writes))
     for outcome in outcomes:
         if isinstance(outcome, OmnigraphError):
             raise outcome

@@ -20,7 +20,7 @@ from omnigraph.errors import (
 )
 from omnigraph.testing.failpoints import Failpoint, arm, raising
 from omnigraph.write import WriteTransaction
-from omnigraph.write.proposal import propose
+from omnigraph.write.row_write import prepare_write
 
 
 @pytest.fixture
@@ -185,15 +185,15 @@ def test_a_branch_that_is_replaced_under_the_transaction(graph: og.Graph) -> Non
 # ---------------------------------------------------------------- plans
 
 
-def test_a_proposal_is_put_on_what_arrived_meanwhile(graph: og.Graph) -> None:
+def test_a_write_is_put_on_what_arrived_meanwhile(graph: og.Graph) -> None:
     tx = WriteTransaction(graph._repository, graph._committer)
     tx.insert("Person", name="Dee", nick="d")
     tx.insert("Knows", id="k9", from_="Dee", to="Bob")
-    proposal = propose(tx.view, tx.entry, tx.deltas(tx.view.schema))
+    write = prepare_write(tx.view, tx.entry, tx.deltas(tx.view.schema))
     with graph.transaction() as other:
         other.insert("Person", name="Eve")
         other.insert("Knows", id="k8", from_="Eve", to="Eve")
-    graph._committer.publish(proposal)
+    graph._committer.publish(write)
     assert content(graph) == changed(
         FILLED,
         node_Person={"Dee": {"name": "Dee", "nick": "d"}, "Eve": {"name": "Eve"}},
@@ -201,15 +201,15 @@ def test_a_proposal_is_put_on_what_arrived_meanwhile(graph: og.Graph) -> None:
     )
 
 
-def test_a_proposal_is_checked_again_against_what_arrived(graph: og.Graph) -> None:
+def test_a_write_is_checked_again_against_what_arrived(graph: og.Graph) -> None:
     tx = WriteTransaction(graph._repository, graph._committer)
     tx.insert("Person", name="Dee", nick="d")
-    proposal = propose(tx.view, tx.entry, tx.deltas(tx.view.schema))
+    write = prepare_write(tx.view, tx.entry, tx.deltas(tx.view.schema))
     with graph.transaction() as other:
         other.insert("Person", name="Eve", nick="d")
     before = content(graph)
     with pytest.raises(OmnigraphError, match=r"@unique violation on Person\.nick: value 'd' held by 'Eve' and 'Dee'"):
-        graph._committer.publish(proposal)
+        graph._committer.publish(write)
     assert content(graph) == before
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
-from omnigraph.errors import Contention, ExpectedVersionMismatch, PreconditionFailed, SchemaChangeRefused
+from omnigraph.errors import ExpectedVersionMismatch, PreconditionFailed, SchemaChangeRefused
 from omnigraph.evolve.migrating import Migrated, Migration, migrate, under, with_keys
 from omnigraph.history import SCHEMA, Commit, Entry, PublishPlan, Snapshot, TableChange, check_attribution
 from omnigraph.language.catalog import Catalog, Constraint, EntityType
@@ -35,7 +36,7 @@ from omnigraph.tables import Layout
 from omnigraph.tasks.progress import Progress, Silent
 from omnigraph.tasks.runner import LocalRunner, Runner
 from omnigraph.tasks.target import TableVersion, Target
-from omnigraph.write.publishing import publish
+from omnigraph.write.publishing import LostRace, on_newest_head, publish
 
 # Do the rows of a branch satisfy a schema that is stricter than theirs? The rules of `rules/`, over whole tables.
 #
@@ -172,9 +173,6 @@ def _of_property(entity: EntityType, name: str, *, requires: bool) -> ValueCheck
     return ValueCheck(replace(entity, properties={name: replace(property, type=type)}, constraints=()))
 
 
-MAX_ATTEMPTS = 16
-
-
 @dataclass(frozen=True)
 class SchemaReceipt:
     """What a schema change did: its plan, and the commit, which is None when nothing was to change or nothing was meant to.
@@ -218,8 +216,10 @@ def apply_schema(
     check_attribution(actor, message)
     lines: list[str] | None = None
     planned_on = 0
-    for _ in range(MAX_ATTEMPTS):
-        entry, view = repository.head(branch)
+
+    def attempt(head: tuple[Entry, View]) -> SchemaReceipt:
+        nonlocal lines, planned_on
+        entry, view = head
         if if_commit is not None and view.snapshot.commit.id != if_commit:
             raise PreconditionFailed(branch, if_commit, view.snapshot.commit.id)
         plan = change.plan(view.catalog)
@@ -240,12 +240,10 @@ def apply_schema(
         try:
             named = replace(prepared, actor=actor, message=message, if_commit=if_commit)
             return SchemaReceipt(branch, plan, publish(repository.history, named))
-        except ExpectedVersionMismatch:
-            continue
-    raise Contention(
-        f"branch '{branch}' moved {MAX_ATTEMPTS} times while its schema was changed",
-        hint="retry; many writers are at work",
-    )
+        except ExpectedVersionMismatch as lost:
+            raise LostRace from lost
+
+    return on_newest_head(repository.history, branch, partial(repository.head, branch), attempt)
 
 
 def _migrated(view: View, entry: Entry, plan: MigrationPlan, migration: Migration | None) -> Migrated:

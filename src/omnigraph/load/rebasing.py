@@ -10,7 +10,6 @@ every other load.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -22,7 +21,6 @@ from omnigraph.changes.table_diff import differing, unshared_rows
 from omnigraph.errors import (
     BranchReplaced,
     CommitNotFound,
-    Contention,
     ExpectedVersionMismatch,
     InputError,
     NotFound,
@@ -50,8 +48,8 @@ from omnigraph.tables.staging import PreviousAttempt
 from omnigraph.tasks.engines import Engine, LoadMode, make_runner
 from omnigraph.tasks.progress import Silent
 from omnigraph.tasks.runner import IN_PROCESS, Runner
-from omnigraph.write.proposal import SchemaRebase
 from omnigraph.write.publishing import publish as publish_plan
+from omnigraph.write.row_write import SchemaRebase
 
 if TYPE_CHECKING:
     import numpy as np
@@ -398,12 +396,10 @@ MIN_PATIENCE_S = 60.0
 def publish(repository: Repository, plan: PublishPlan, rebase: LoadRebase, *, patience_s: float = 0.0) -> Commit:
     """Publish a prepared plan and remove it. A plan that is not published stays prepared.
 
-    On contention, attempts continue for `patience_s`, and at least for a minute: a load that took long to prepare may also take long
-    to publish.
+    Attempts continue for `patience_s`, and at least for a minute: a load that took long to prepare may also take long to publish.
     """
     reach(Failpoint.LOAD_BEFORE_PUBLISH)
-    until = time.monotonic() + max(patience_s, MIN_PATIENCE_S)
-    commit = _published(repository, plan, rebase, until)
+    commit = publish_plan(repository.history, plan, rebase, patience_s=max(patience_s, MIN_PATIENCE_S))
     reach(Failpoint.LOAD_AFTER_PUBLISH)
     forget(repository, plan)
     return commit
@@ -423,15 +419,6 @@ def add_recovery_hint(error: OmnigraphError, plan: PublishPlan) -> None:
         f"`omnigraph recovery discard {plan.commit_id}` forgets them"
     )
     error.hint = f"{error.hint}; {way_on}" if error.hint else way_on
-
-
-def _published(repository: Repository, plan: PublishPlan, rebase: LoadRebase, until: float) -> Commit:
-    while True:
-        try:
-            return publish_plan(repository.history, plan, rebase)
-        except Contention:
-            if time.monotonic() > until:
-                raise
 
 
 # Prepared loads: finishing one that died between staging and publishing, in seconds.

@@ -11,19 +11,21 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from omnigraph.embedding import TextVector
 from omnigraph.embedding.filling import is_text, text_vectors, with_vectors
-from omnigraph.errors import Contention, EmbeddingRefused, EmbeddingUnavailable, ExpectedVersionMismatch, UsageError
-from omnigraph.history import Commit, check_attribution
+from omnigraph.errors import EmbeddingRefused, EmbeddingUnavailable, ExpectedVersionMismatch, UsageError
+from omnigraph.history import Commit, Entry, check_attribution
 from omnigraph.language.catalog import Catalog, NodeType
 from omnigraph.snapshot import Repository, View
 from omnigraph.tables import Table
 from omnigraph.tasks.progress import Progress, Silent, Status
 from omnigraph.write import GroupCommitter
 from omnigraph.write.inlining import Delta, NewRows
-from omnigraph.write.proposal import propose
+from omnigraph.write.publishing import LostRace, on_newest_head
+from omnigraph.write.row_write import prepare_write
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +36,6 @@ MAX_VECTOR_BYTES = 256 * 2**20
 MAX_ROWS = 131_072
 ROWS_AT_ONCE = 2_048
 """Texts between two reports of progress; what a failure loses at most."""
-MAX_ATTEMPTS = 20
 
 
 @dataclass(frozen=True)
@@ -169,24 +170,28 @@ class _Job:
         """These rows with their vectors, as one commit; None when nothing of them is left to do."""
         by_text: dict[tuple[str, str], np.ndarray] = {}
         failure: EmbeddingRefused | EmbeddingUnavailable | None = None
-        for _ in range(MAX_ATTEMPTS):
-            entry, view = self.repository.head(self.branch)
+
+        def attempt(head: tuple[Entry, View]) -> Commit | None:
+            nonlocal failure
+            entry, view = head
             rows, missing = self._texts_of(view, node, ids, wanted)
             if failure is None:
                 failure = self._embed(node, missing, by_text)
             filled = _filled(node, rows, missing, by_text)
-            commit = None
-            if filled is not None:
-                try:
-                    delta = Delta(node, NewRows.of_table(filled), "strict")
-                    proposal = propose(view, entry, {node.table_key: delta}, actor=self.actor, message=self.message)
-                    commit = self.committer.publish(proposal)
-                except ExpectedVersionMismatch:
-                    continue
-            if failure is not None:
-                raise failure
-            return commit
-        raise Contention(f"'{self.branch}' was changed again and again while {node.name} was embedded")
+            if filled is None:
+                return None
+            deltas = {node.table_key: Delta(node, NewRows.of_table(filled), "strict")}
+            try:
+                write = prepare_write(view, entry, deltas, actor=self.actor, message=self.message)
+                return self.committer.publish(write)
+            except ExpectedVersionMismatch as lost:
+                raise LostRace from lost
+
+        newest = partial(self.repository.head, self.branch)
+        commit = on_newest_head(self.repository.history, self.branch, newest, attempt)
+        if failure is not None:
+            raise failure
+        return commit
 
     def _texts_of(
         self, view: View, node: NodeType, ids: Sequence[str], wanted: Ids

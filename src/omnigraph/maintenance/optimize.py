@@ -7,14 +7,14 @@ kept, and inline rows stay inline. So it gets published even if writers never pa
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from omnigraph._internal.failpoints import Failpoint, reach
-from omnigraph.errors import Contention, ExpectedVersionMismatch
+from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.history import SCHEMA, Commit, Entry, PublishPlan, Snapshot, TableChange, TableState, check_attribution
 from omnigraph.indexing.adjacency import left_out_of, refresh_adjacency
 from omnigraph.indexing.indexes import index_specs
@@ -29,13 +29,8 @@ from omnigraph.tables.lost_rows import LostRows, Rewrite
 from omnigraph.tables.store import TablePlace
 from omnigraph.tasks.runner import IN_PROCESS, InProcess, Workers
 from omnigraph.values.inline_rows import NO_INLINE, Inline
-from omnigraph.write.publishing import publish
+from omnigraph.write.publishing import LostRace, on_newest_head, publish
 
-MAX_ATTEMPTS = 5
-"""How often the work may start from the beginning: after a change of the schema, or when others have replaced all that it was
-based on."""
-MAX_ROUNDS = 4
-"""How often publishing is repeated after Contention."""
 IN_PROCESS_ROWS = 262_144
 """A table with fewer rows is maintained in this process, which takes less time than to start a job."""
 INDEXED_REBASES = 3
@@ -157,28 +152,25 @@ def maintain(
     indexes over them. If the newest entry has inline rows that are deleted by now, another entry follows it.
     """
     check_attribution(actor)
-    for attempt in range(1, MAX_ATTEMPTS + 1):
+
+    def attempt(head: tuple[Entry, View]) -> OptimizeReport:
         since = repository.history.clock()
-        entry, view = repository.head(branch)
+        entry, view = head
         planned = [_planned(view, key, rewrite, purge) for key in view.catalog.tables if view.table(key) is not None]
         needed = [work for work in planned if work.is_needed]
         is_needed = bool(needed) or (purge and _holds_gone_rows(entry))
         if dry_run or not is_needed:
             left_out = {} if dry_run else left_out_of(view, refresh_adjacency(repository, view, workers=workers))
             return OptimizeReport(None, tuple(_report(view, work, work.table, left_out) for work in planned))
-        try:
-            with repository.history.leases.hold(view.snapshot.commit.ref):
-                commit = _done_and_published(repository, entry, view, needed, workers, since=since, actor=actor)
-        except _NothingLeftError:
-            continue
-        except ExpectedVersionMismatch:
-            if attempt == MAX_ATTEMPTS:
-                raise
-            continue
+        with repository.history.leases.hold(view.snapshot.commit.ref):
+            commit = _done_and_published(repository, entry, view, needed, workers, since=since, actor=actor)
+        if commit is None:
+            return OptimizeReport(None, tuple(_report(view, work, work.table) for work in planned))
         after = repository.view(repository.history.revisions.snapshot(commit.ref))
         left_out = left_out_of(after, refresh_adjacency(repository, after, workers=workers))
         return OptimizeReport(commit, tuple(_report(view, work, after.table(work.key), left_out) for work in planned))
-    return OptimizeReport(None, tuple(_report(view, work, work.table) for work in planned))
+
+    return on_newest_head(repository.history, branch, partial(repository.head, branch), attempt)
 
 
 def _holds_gone_rows(entry: Entry) -> bool:
@@ -199,10 +191,12 @@ def _done_and_published(
     *,
     since: float,
     actor: str | None,
-) -> Commit:
+) -> Commit | None:
+    """None if it turns out that no table needs a new version. LostRace if the schema has changed, or others have replaced
+    everything that was worked on."""
     done = [result for work in works if (result := _do(repository, view, work, workers)) is not None]
     if works and not done:
-        raise _NothingLeftError
+        return None
     repository.tables.sync([replace(result.version, files=result.files) for result in done])
     plan = PublishPlan(
         commit_id=repository.history.new_id(),
@@ -216,15 +210,10 @@ def _done_and_published(
         staged_since=since,
     )
     reach(Failpoint.OPTIMIZE_BEFORE_PUBLISH)
-    return _publish(repository, plan, _Rebase(repository, {result.work.key: result for result in done}))
-
-
-def _publish(repository: Repository, plan: PublishPlan, rebase: _Rebase) -> Commit:
-    """Publish, with retries after Contention, since the work took long."""
-    for _ in range(MAX_ROUNDS - 1):
-        with contextlib.suppress(Contention):
-            return publish(repository.history, plan, rebase)
-    return publish(repository.history, plan, rebase)
+    try:
+        return publish(repository.history, plan, _Rebase(repository, {result.work.key: result for result in done}))
+    except ExpectedVersionMismatch as lost:
+        raise LostRace from lost
 
 
 def _planned(view: View, key: str, rewrite: bool, purge: bool) -> _TableWork:
@@ -326,10 +315,6 @@ def _built(repository: Repository, table: Table, plans: Sequence[SegmentPlan], w
 # ---------------------------------------------------------------- on a newer head
 
 
-class _NothingLeftError(Exception):
-    """Other writers have replaced everything that was worked on."""
-
-
 class _Rebase:
     """Rebases the work on the newest snapshot; called once for each lost race. Rows that were committed inline since stay inline,
     so an attempt that races with small commits writes no file."""
@@ -361,7 +346,8 @@ class _Rebase:
             if (carried := self._carried(view, done, state)) is not None:
                 changes.append(_change(key, state, *carried))
         if not changes:
-            raise _NothingLeftError
+            # Other writers have replaced everything that was worked on.
+            raise ExpectedVersionMismatch("branch", plan.base.seq, snapshot.commit.ref.seq)
         return replace(plan, changes=tuple(changes))
 
     def _carried(self, view: View, done: _Done, state: TableState) -> tuple[Staged, Inline] | None:

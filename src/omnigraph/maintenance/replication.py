@@ -11,12 +11,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from omnigraph._internal.failpoints import Failpoint, reach
 from omnigraph.errors import (
     AlreadyExists,
     CommitNotFound,
-    Contention,
     Damaged,
     HistoryGap,
     NotFastForward,
@@ -49,10 +49,9 @@ from omnigraph.storage.store import Store
 from omnigraph.tables.adjacency.zones import FOLDER as ZONES_FOLDER
 from omnigraph.tables.adjacency.zones import SUFFIX as ZONES_SUFFIX
 from omnigraph.tasks.runner import IN_PROCESS, InProcess, Workers
-from omnigraph.write.publishing import publish
+from omnigraph.write.publishing import LostRace, on_newest_head, publish
 
 MAX_COMMITS_PER_ENTRY = 64
-MAX_ATTEMPTS = 64
 OBJECTS_PER_TASK = 64
 BYTES_PER_TASK = 256 * 1024 * 1024
 
@@ -313,26 +312,32 @@ class _Transfer:
     def publish(self, head: Head, commits: Sequence[_CommitCopy]) -> None:
         """Move the target's branch forward to the last of the commits. NotFastForward if it has moved elsewhere."""
         ids = [self.base.id, *(commit.commit.id for commit in commits)]
-        for _ in range(MAX_ATTEMPTS):
+        newest = partial(self.target.publisher.newest_head, self.branch)
+
+        def append(head: Head) -> Head | None:
+            """The next entry; None if the target has all commits."""
             if head.entry is None or not head.entry.alive:
                 head = self._opened(head)
             assert head.entry is not None, "it was just opened"
             remote_id = head.entry.head.commit.id
             if remote_id not in ids:
                 if self.target.log.find(head.entry, ids[-1]) is not None:
-                    return  # Another process has copied these commits, and newer ones.
+                    return None  # Another process has copied these commits, and newer ones.
                 raise self._refusal()
             rest = commits[ids.index(remote_id) :]
             if not rest:
-                return
+                return None
             attempt = Attempt(self.target.publisher, self.branch, head)
             for commit in _for_one_entry(rest):
                 attempt.adopt(commit.step, commit.reached)
-            is_ours = attempt.publish() is not None
-            cached = self.target.chain.cached_head(self.branch) if is_ours else None
-            newest = self.target.publisher.newest_head
-            head = newest(self.branch) if cached is None else Head(*cached, confirmed=False)
-        raise Contention(f"branch '{self.branch}' of {self.target.store.uri} moved too often", hint="retry")
+            if attempt.publish() is None:
+                raise LostRace
+            cached = self.target.chain.cached_head(self.branch)
+            return newest() if cached is None else Head(*cached, confirmed=False)
+
+        next_head: Head | None = head
+        while next_head is not None:
+            next_head = on_newest_head(self.target, self.branch, newest, append, next_head)
 
     def _opened(self, head: Head) -> Head:
         """Create the branch in the target as the source has it: the same incarnation, at the same commit."""

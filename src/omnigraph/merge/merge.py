@@ -11,16 +11,15 @@ the merged graph breaks.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import Any, TypeAlias
 
 from omnigraph._internal.failpoints import Failpoint, reach
 from omnigraph.changes.diff import same_state
 from omnigraph.errors import (
-    Contention,
     ExpectedVersionMismatch,
     OmnigraphError,
     PreconditionFailed,
@@ -77,9 +76,8 @@ from omnigraph.records.rows import Row
 from omnigraph.snapshot import Repository, View, encode_catalog
 from omnigraph.tables import Staged
 from omnigraph.tasks.runner import IN_PROCESS, ExchangingWorkers
-from omnigraph.write.publishing import publish
+from omnigraph.write.publishing import LostRace, on_newest_head, publish
 
-MAX_ATTEMPTS = 32
 STAGING_THREADS = 8
 
 
@@ -132,28 +130,13 @@ def merge_branches(
         return MergeAttempt(incoming, ours, bases, options, differences, since, is_exact=expect is not None).run()
 
     with repository.history.leases.hold(theirs.head.commit.ref):
-        result = on_newest_head(repository, into, "merge", attempt, first)
+        newest = partial(repository.history.chain.head, into)
+        result = on_newest_head(repository.history, into, newest, attempt, first)
         return _with_branch_deleted(repository, result, theirs) if delete_branch and not options.dry_run else result
 
 
 Expected: TypeAlias = tuple[str, str]
 """The ids of the head commits that the source and the target must have."""
-
-
-def on_newest_head(
-    repository: Repository,
-    branch: str,
-    work: str,
-    attempt: Callable[[Entry], MergeResult],
-    first: Entry | None = None,
-) -> MergeResult:
-    """Repeat the attempt on the newest head of the branch until no other commit gets in between. `first` is the newest head, if it
-    has just been read."""
-    for _ in range(MAX_ATTEMPTS):
-        head, first = first or repository.history.chain.head(branch), None
-        with contextlib.suppress(ExpectedVersionMismatch):
-            return attempt(head)
-    raise Contention(f"branch '{branch}' moved {MAX_ATTEMPTS} times during the {work}", hint="retry when it is quieter")
 
 
 def check_expected(expect: object) -> None:
@@ -218,6 +201,7 @@ class MergeAttempt:
         """Decided states, by type and id."""
 
     def run(self) -> MergeResult:
+        """LostRace if the target has moved too far for this merge."""
         is_up_to_date = self.source.entry.head.commit in self.bases.commits
         resolutions, strategy = self.options.resolutions, self.options.strategy
         if resolutions and (is_up_to_date or self.is_fast_forward):
@@ -469,7 +453,10 @@ class MergeAttempt:
             new_schema=schema.hash if schema.hash != target.schema else None,
             staged_since=self.since,
         )
-        commit = publish(self.repository.history, plan, self._carried_over)
+        try:
+            commit = publish(self.repository.history, plan, self._carried_over)
+        except ExpectedVersionMismatch as lost:
+            raise LostRace from lost
         reach(Failpoint.MERGE_AFTER_PUBLISH)
         grown = [abs(state.rows - self.target_view.rows(key)) for key, state in tables.items()]
         refresh_after(self.repository, commit, grown)

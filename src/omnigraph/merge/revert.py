@@ -8,15 +8,16 @@ a commit: a chain only grows.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from omnigraph.errors import PreconditionFailed, UsageError
 from omnigraph.history import Commit, Entry, PublishPlan, Snapshot, check_attribution
 from omnigraph.language.catalog import dropped_names
-from omnigraph.merge.merge import MergeAttempt, MergeOptions, MergeSource, on_newest_head, table_changes
+from omnigraph.merge.merge import MergeAttempt, MergeOptions, MergeSource, table_changes
 from omnigraph.merge.schemas import Bases, Differences, MergedSchema
 from omnigraph.merge.three_way import MergeResult
 from omnigraph.snapshot import Repository, View, encode_catalog
-from omnigraph.write.publishing import publish
+from omnigraph.write.publishing import on_newest_head, publish
 
 
 def revert_commit(repository: Repository, reverted: Commit, branch: str, options: MergeOptions) -> MergeResult:
@@ -42,7 +43,7 @@ def revert_commit(repository: Repository, reverted: Commit, branch: str, options
             bases = Bases((before, ours), (reverted,), (base,))
             return MergeAttempt(incoming, ours, bases, options, differences, since).run()
 
-        return on_newest_head(repository, branch, "revert", attempt)
+        return on_newest_head(history, branch, partial(history.chain.head, branch), attempt)
 
 
 def _message(reverted: Commit) -> str:

@@ -19,8 +19,8 @@ from omnigraph.snapshot import Repository, View
 from omnigraph.tables import Staged
 from omnigraph.write.constraints import Addresses, check_deltas, folds, rows_to_write, side_by_side, table_change
 from omnigraph.write.inlining import Delta, bounds, fold_largest, inlined, with_rows
-from omnigraph.write.proposal import Proposal
-from omnigraph.write.publishing import Outcome, Submission, publish_group
+from omnigraph.write.publishing import Outcome, publish_group
+from omnigraph.write.row_write import RowWrite
 
 # Stages members of a group together: they are checked together, and each table gets a run of versions, one for each member.
 #
@@ -34,7 +34,7 @@ MAX_ROWS = 1_000
 
 EntityId = tuple[str, str]
 """A table key and an entity id."""
-Members = Mapping[int, Proposal]
+Members = Mapping[int, RowWrite]
 Changes = tuple[list[TableChange], list[Staged]]
 """The changes and staged versions of one member."""
 
@@ -42,9 +42,9 @@ Changes = tuple[list[TableChange], list[Staged]]
 class JointStage:
     """Stages one group for one publish; called with each head that is tried."""
 
-    def __init__(self, repository: Repository, proposals: Sequence[Proposal]) -> None:
+    def __init__(self, repository: Repository, writes: Sequence[RowWrite]) -> None:
         self._repository = repository
-        self._proposals = proposals
+        self._writes = writes
         self._has_staged = False
 
     def __call__(self, snapshot: Snapshot, plans: Mapping[int, PublishPlan]) -> Mapping[int, PublishPlan]:
@@ -102,20 +102,20 @@ class JointStage:
     def _apart(self, indexes: Iterable[int]) -> Members:
         """Members that only add rows, in order, none of which writes an entity that another one writes, or needs a node that
         another one writes: either all with inline rows, or all with written fragments."""
-        inline = [index for index in indexes if not self._proposals[index].fragments]
+        inline = [index for index in indexes if not self._writes[index].fragments]
         if len(inline) > 1:
             indexes = inline
         else:
-            indexes = [index for index in indexes if self._proposals[index].is_written]
-        chosen: dict[int, Proposal] = {}
+            indexes = [index for index in indexes if self._writes[index].is_written]
+        chosen: dict[int, RowWrite] = {}
         named, written, needed = set[EntityId](), set[EntityId](), set[EntityId]()
         for index in indexes:
-            proposal = self._proposals[index]
-            if not proposal.only_adds or proposal.rows > MAX_ROWS:
+            write = self._writes[index]
+            if not write.only_adds or write.rows > MAX_ROWS:
                 continue
-            names, writes, needs = footprint(proposal.deltas)
+            names, writes, needs = footprint(write.deltas)
             if named.isdisjoint(names) and written.isdisjoint(needs) and needed.isdisjoint(writes):
-                chosen[index] = proposal
+                chosen[index] = write
                 named |= names
                 written |= writes
                 needed |= needs
@@ -148,7 +148,7 @@ class JointStage:
         return result
 
 
-def _joined(members: Collection[Proposal]) -> dict[str, Delta]:
+def _joined(members: Collection[RowWrite]) -> dict[str, Delta]:
     """What the members add, as one change per table."""
     by_key: dict[str, list[Delta]] = {}
     for member in members:
@@ -171,7 +171,7 @@ def footprint(deltas: Mapping[str, Delta]) -> tuple[set[EntityId], set[EntityId]
     return named, writes, ends - writes
 
 
-def _replaces(member: Proposal, replaced: Addresses) -> bool:
+def _replaces(member: RowWrite, replaced: Addresses) -> bool:
     return any(not delta.superseded.isdisjoint(replaced[key]) for key, delta in member.deltas.items())
 
 
@@ -182,11 +182,9 @@ GATHER_S = 0.00005
 class _Waiting:
     """A member of a queue. A member that is woken without an outcome becomes the leader."""
 
-    def __init__(self, proposal: Proposal) -> None:
-        self.proposal = proposal
+    def __init__(self, write: RowWrite) -> None:
+        self.write = write
         self.outcome: Outcome | None = None
-        self.was_tried = False
-        """Whether publishing it was attempted: then only the branch can tell whether it is published."""
         self._turn = threading.Lock()
         self._turn.acquire()
 
@@ -199,7 +197,7 @@ class _Waiting:
 
 
 def _unknown(waiting: _Waiting, error: OutcomeUnknown) -> OutcomeUnknown:
-    outcome = OutcomeUnknown(error.message, commit_id=waiting.proposal.plan.commit_id)
+    outcome = OutcomeUnknown(error.message, commit_id=waiting.write.plan.commit_id)
     outcome.__cause__ = error
     return outcome
 
@@ -213,11 +211,11 @@ class GroupCommitter:
         """By branch: the size of the last group."""
         self._lock = threading.Lock()
 
-    def publish(self, proposal: Proposal) -> Commit | None:
+    def publish(self, write: RowWrite) -> Commit | None:
         """Publish a write, together with those that other threads submit for the same branch meanwhile. None if it has nothing
         left to change on the newest head."""
-        waiting = _Waiting(proposal)
-        branch = proposal.plan.branch
+        waiting = _Waiting(write)
+        branch = write.plan.branch
         with self._lock:
             queue = self._queues.setdefault(branch, [])
             queue.append(waiting)
@@ -296,18 +294,10 @@ class GroupCommitter:
             return self._publish_together(group[:1])
 
     def _publish_together(self, group: list[_Waiting]) -> list[Outcome]:
-        proposals = [waiting.proposal for waiting in group]
-        submissions = [
-            Submission(
-                waiting.proposal.plan,
-                waiting.proposal.staged_on,
-                staged=False,
-                is_small=not waiting.proposal.fragments,
-                is_new=not waiting.was_tried,
-            )
-            for waiting in group
-        ]
-        for waiting in group:
-            waiting.was_tried = True
-        joint = JointStage(self.repository, proposals) if len(proposals) > 1 else None
-        return publish_group(self.repository.history, submissions, stage_together=joint)
+        writes = [waiting.write for waiting in group]
+        joint = JointStage(self.repository, writes) if len(writes) > 1 else None
+        try:
+            return publish_group(self.repository.history, writes, stage_together=joint)
+        finally:
+            for write in writes:
+                write.is_new = False  # From now on, only the branch can tell whether it is published.

@@ -1,27 +1,72 @@
-"""Publishes plans: attempt after attempt, each on the newest head, until a plan is published or refused.
+"""Publishes writes: attempt after attempt, each on the newest head, until a write is published or refused.
 
-Several plans of one branch may share an entry. Each is added on top of the one before it, and gets its own commit or its own
-error; a plan that is refused because of another one is tried again if that one is not published.
+Several writes to one branch may share an entry. Each is added on top of the one before it, and gets its own commit or its own
+error; a write that is refused because of another one is tried again if that one is not published.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from omnigraph.errors import Contention, Damaged, OmnigraphError, StagedTooLongAgo, StorageError
 from omnigraph.history import Attempt, Commit, History, PublishPlan, Snapshot
+from omnigraph.history.publish import Head
 from omnigraph.metering import current_meter
 
 MAX_ATTEMPTS = 256
 """An attempt costs little, and among writers that never pause, a slow one succeeds in one of many."""
 INITIAL_BACKOFF_S = 0.002
 MAX_BACKOFF_S = 0.1
+MAX_DOUBLINGS = 10
+
+AnyHead = TypeVar("AnyHead")
+Result = TypeVar("Result")
+
+
+class LostRace(Exception):
+    """Another writer was first. `head` is the one to try next, at once; without it, the newest is read after a pause."""
+
+    def __init__(self, head: Any = None) -> None:
+        super().__init__()
+        self.head = head
+
+
+def on_newest_head(
+    history: History,
+    branch: str,
+    newest: Callable[[], AnyHead],
+    attempt: Callable[[AnyHead], Result],
+    first: AnyHead | None = None,
+    *,
+    patience_s: float = 0.0,
+) -> Result:
+    """The result of the first attempt that does not raise LostRace; each is made on what `newest` reads of the branch's head.
+
+    `first` is the head for the first attempt, if one is known. Contention after MAX_ATTEMPTS, but not before `patience_s`.
+    """
+    head, until = first, history.clock() + patience_s
+    for number in itertools.count(1):
+        try:
+            return attempt(newest() if head is None else head)
+        except LostRace as lost:
+            head = lost.head
+        if number >= MAX_ATTEMPTS and history.clock() >= until:
+            break
+        if head is None and number > 1:
+            longest = min(MAX_BACKOFF_S, INITIAL_BACKOFF_S * 2 ** min(number, MAX_DOUBLINGS))
+            history.sleep(history.jitter() * longest)
+    raise Contention(
+        f"branch '{branch}' moved {number} times while this write was published",
+        hint="retry; many processes are writing to this branch",
+    )
 
 
 class Unchanged(NamedTuple):
-    """The outcome of a plan that has nothing left to change on the newest head: there is no commit."""
+    """The outcome of a write that has nothing left to change on the newest head: there is no commit."""
 
 
 Outcome = Commit | OmnigraphError | Unchanged
@@ -35,35 +80,33 @@ StageTogether = Callable[[Snapshot, Mapping[int, PublishPlan]], Mapping[int, Pub
 out is staged by itself after them: leaving one out is always correct."""
 
 
-class Submission(NamedTuple):
-    """A plan to be published, and how to rebase it on another snapshot (None: it cannot be rebased).
+@dataclass
+class Write:
+    """What becomes one commit: its plan, and how to put it on another snapshot (None: it cannot be put there).
 
-    If it is not `staged`, its tables have no new versions yet, and `rebase` makes them on the newest snapshot. If it `is_small`,
+    If it is not `is_staged`, its tables have no new versions yet, and `stage_on` makes them on the newest snapshot. If it `is_small`,
     that costs next to nothing, so what an attempt has staged is not kept for the next one. If it `is_new`, publishing it was never
     attempted.
     """
 
     plan: PublishPlan
     rebase: Rebase | None = None
-    staged: bool = True
+    is_staged: bool = True
     is_small: bool = False
     is_new: bool = False
 
-    def placed(self, attempt: Attempt) -> Submission | None:
-        """The submission with its plan staged on the attempt's snapshot; None if nothing is left to change."""
-        plan: PublishPlan | None
-        if attempt.carries(self.plan) and self.staged:
-            plan = self.plan
-        elif self.rebase is None:
-            raise attempt.lost(self.plan)
-        else:
-            plan = self.rebase(self.plan, attempt.snapshot)
-        return None if plan is None else self._replace(plan=plan.on(attempt.snapshot), staged=True)
+    def stage_on(self, plan: PublishPlan, attempt: Attempt) -> PublishPlan | None:
+        """The plan, as it was staged last, on the attempt's snapshot; None if nothing is left to change."""
+        if self.rebase is None:
+            raise attempt.lost(plan)
+        return self.rebase(plan, attempt.snapshot)
 
 
-def publish(history: History, plan: PublishPlan, rebase: Rebase | None = None) -> Commit:
+def publish(
+    history: History, plan: PublishPlan, rebase: Rebase | None = None, *, patience_s: float | None = None
+) -> Commit:
     """Publish one plan as one commit, or raise the error that says why not."""
-    (outcome,) = publish_group(history, [Submission(plan, rebase)])
+    (outcome,) = publish_group(history, [Write(plan, rebase)], patience_s=patience_s)
     if isinstance(outcome, OmnigraphError):
         raise outcome
     assert isinstance(outcome, Commit), "only statements can have nothing left to change"
@@ -71,120 +114,142 @@ def publish(history: History, plan: PublishPlan, rebase: Rebase | None = None) -
 
 
 def publish_group(
-    history: History, submissions: Sequence[Submission], *, stage_together: StageTogether | None = None
+    history: History,
+    writes: Sequence[Write],
+    *,
+    stage_together: StageTogether | None = None,
+    patience_s: float | None = None,
 ) -> list[Outcome]:
-    """Publish several plans of one branch as one entry; returns the outcome of each. `stage_together` stages those that it can
-    together.
+    """Publish several writes to one branch as one entry; returns the outcome of each. `stage_together` stages those that it can
+    together. Attempts go on for at least `patience_s`, or for as long as the writes took to prepare.
 
     The first attempt uses the cached head: if its position is taken, the create fails, and nothing is lost.
     """
-    if len(submissions) > 1 and any(submission.plan.merged or submission.plan.opening for submission in submissions):
+    if len(writes) > 1 and any(write.plan.merged or write.plan.opening for write in writes):
         # A merge has an entry to itself, because what it reaches must not be ascribed to other commits. So has a plan that
         # creates a branch.
-        return [outcome for submission in submissions for outcome in publish_group(history, [submission])]
-    branch = submissions[0].plan.branch
-    now, publisher = history.clock(), history.publisher
-    group = [
-        submission
-        if submission.plan.staged_since is not None
-        else submission._replace(plan=replace(submission.plan, staged_since=now))
-        for submission in submissions
-    ]
-    head = publisher.likely_head(branch, [submission.plan for submission in group])
-    is_gone = False
-    for number in range(MAX_ATTEMPTS):
+        return [outcome for write in writes for outcome in publish_group(history, [write], patience_s=patience_s)]
+    branch, publisher = writes[0].plan.branch, history.publisher
+    group = _Group(history, writes, stage_together)
+    newest = partial(publisher.newest_head, branch)
+    first = publisher.likely_head(branch, group.plans)
+    patience_s = history.clock() - group.staged_since if patience_s is None else patience_s
+    try:
+        return on_newest_head(history, branch, newest, group.publish_on, first, patience_s=patience_s)
+    except Contention as error:
+        return [error for _ in writes]
+
+
+class _Group:
+    """Writes that are published as one entry, as far as they are staged."""
+
+    def __init__(self, history: History, writes: Sequence[Write], stage_together: StageTogether | None) -> None:
+        now = history.clock()
+        plans = [write.plan for write in writes]
+        self.plans = [plan if plan.staged_since is not None else replace(plan, staged_since=now) for plan in plans]
+        """Each as it is staged now."""
+        self.staged_since = min([now, *(plan.staged_since for plan in plans if plan.staged_since is not None)])
+        self._history = history
+        self._writes = writes
+        self._stage_together = stage_together
+        self._is_staged = [write.is_staged for write in writes]
+        self._has_lost = False
+        self._is_gone = False
+        """Whether a prepared plan was missing, which it also is after it was published."""
+
+    def publish_on(self, head: Head) -> list[Outcome]:
+        """One attempt: the outcome of each write. LostRace if another entry was first."""
+        history, publisher, branch = self._history, self._history.publisher, self.plans[0].branch
         with publisher.turn(branch) as acquired:
             if acquired:
                 head = publisher.newest_head(branch)
-            attempt = Attempt(publisher, branch, head, submissions[0].plan.opening)
-            outcomes = _put_on(attempt, group, stage_together)
-            failures = [outcome for outcome in outcomes.values() if isinstance(outcome, OmnigraphError)]
-            # A missing prepared plan may have been published and removed since the head was read.
-            may_be_published = not is_gone and any(isinstance(failure, StagedTooLongAgo) for failure in failures)
-            if failures and (not head.confirmed or may_be_published):
-                is_gone = is_gone or may_be_published
-                newest = publisher.newest_head(branch)
-                if not newest.is_same(head):
-                    head = newest
-                    continue
+            attempt = Attempt(publisher, branch, head, self.plans[0].opening)
+            outcomes = self._put_on(attempt)
+            self._confirm(head, outcomes)
             try:
                 commits = attempt.publish()
             except (StorageError, Damaged) as error:
                 # If a staged file cannot be made durable, cleanup may have removed it.
-                times = [submission.plan.staged_since for submission in group]
-                history.retention.explain(error, branch, min(time for time in times if time is not None))
+                history.retention.explain(error, branch, self.staged_since)
                 raise
         if commits is not None:
             published = {commit.id: commit for commit in commits}
-            return [_final(outcomes.get(index), submission, published) for index, submission in enumerate(group)]
+            return [_final(outcomes.get(index), plan, published) for index, plan in enumerate(self.plans)]
         publisher.crowded(branch)
         if (meter := current_meter()) is not None:
             meter.lost_races += 1
-        if number == 0 or acquired:
-            # The failed create has cached the entry that won, which may well be the newest.
-            head = publisher.likely_head(branch, [submission.plan for submission in group])
-        else:
-            history.sleep(history.jitter() * min(MAX_BACKOFF_S, INITIAL_BACKOFF_S * 2**number))
-            head = publisher.newest_head(branch)
-    contention = Contention(
-        f"branch '{branch}' moved {MAX_ATTEMPTS} times while this write was published",
-        hint="retry; many processes are writing to this branch",
-    )
-    return [contention for _ in submissions]
+        is_first, self._has_lost = not self._has_lost, True
+        # The failed create has cached the entry that won, which may well be the newest.
+        raise LostRace(publisher.likely_head(branch, self.plans) if is_first or acquired else None)
 
+    def _confirm(self, head: Head, outcomes: Mapping[int, Outcome]) -> None:
+        """Make sure that a write that is refused was refused on the newest head; LostRace if there is a newer one."""
+        failures = [outcome for outcome in outcomes.values() if isinstance(outcome, OmnigraphError)]
+        # A missing prepared plan may have been published and removed since the head was read.
+        may_be_published = not self._is_gone and any(isinstance(failure, StagedTooLongAgo) for failure in failures)
+        if failures and (not head.confirmed or may_be_published):
+            self._is_gone = self._is_gone or may_be_published
+            newest = self._history.publisher.newest_head(self.plans[0].branch)
+            if not newest.is_same(head):
+                raise LostRace(newest)
 
-def _put_on(attempt: Attempt, group: list[Submission], stage_together: StageTogether | None) -> dict[int, Outcome]:
-    """Add every plan that fits to the attempt, and keep it in the group as it is staged now. Returns the outcomes of the others,
-    by index: the commit that a plan has already, or why it does not fit."""
-    outcomes: dict[int, Outcome] = {}
-    able: dict[int, PublishPlan] = {}
-    names: set[str] = set()
-    for index, submission in enumerate(group):
-        plan = submission.plan
-        try:
-            commit = None if submission.is_new else attempt.published(plan)
-            if commit is None and plan.once is not None:
-                commit = attempt.repeated(plan)
-            if commit is not None:
-                outcomes[index] = commit
+    def _put_on(self, attempt: Attempt) -> dict[int, Outcome]:
+        """Add every write that fits to the attempt. Returns the outcomes of the others, by index: the commit that a write has
+        already, or why it does not fit."""
+        outcomes: dict[int, Outcome] = {}
+        able: dict[int, PublishPlan] = {}
+        names: set[str] = set()
+        for index, (write, plan) in enumerate(zip(self._writes, self.plans, strict=True)):
+            try:
+                commit = None if write.is_new else attempt.published(plan)
+                if commit is None and plan.once is not None:
+                    commit = attempt.repeated(plan)
+                if commit is not None:
+                    outcomes[index] = commit
+                    continue
+                attempt.check_staged(plan)
+            except OmnigraphError as error:
+                outcomes[index] = error
                 continue
-            attempt.check_staged(plan)
-        except OmnigraphError as error:
-            outcomes[index] = error
-            continue
-        # The first of each write key: the others are answered with its commit.
-        is_first = plan.once is None or plan.once.name not in names
-        if plan.once is not None:
-            names.add(plan.once.name)
-        if stage_together is not None and is_first and not submission.staged and attempt.adds_only(plan):
-            able[index] = plan
-    together = stage_together(attempt.snapshot, able) if stage_together is not None and able else {}
-    others = [index for index in range(len(group)) if index not in outcomes and index not in together]
-    for index in (*together, *others):
-        submission = group[index]
-        try:
-            # A plan that was added before it may have the same key.
-            if submission.plan.once is not None and (commit := attempt.repeated(submission.plan)) is not None:
-                outcomes[index] = commit
-                continue
-            added = together.get(index)
-            if added is not None:
-                pass
-            elif submission.is_small and submission.rebase is not None:
-                attempt.moved(submission.plan)
-                added = submission.rebase(submission.plan, attempt.snapshot)
-            elif (placed := submission.placed(attempt)) is not None:
-                group[index], added = placed, placed.plan
-            if added is None:
-                outcomes[index] = Unchanged()
-            else:
-                attempt.add(added)
-        except OmnigraphError as error:
-            outcomes[index] = error
-    return outcomes
+            # The first of each write key: the others are answered with its commit.
+            is_first = plan.once is None or plan.once.name not in names
+            if plan.once is not None:
+                names.add(plan.once.name)
+            if self._stage_together is not None and is_first and not self._is_staged[index] and attempt.adds_only(plan):
+                able[index] = plan
+        together = self._stage_together(attempt.snapshot, able) if self._stage_together is not None and able else {}
+        others = [index for index in range(len(self.plans)) if index not in outcomes and index not in together]
+        for index in (*together, *others):
+            plan = self.plans[index]
+            try:
+                # A plan that was added before it may have the same key.
+                if plan.once is not None and (commit := attempt.repeated(plan)) is not None:
+                    outcomes[index] = commit
+                    continue
+                added = together.get(index) or self._staged_on(attempt, index)
+                if added is None:
+                    outcomes[index] = Unchanged()
+                else:
+                    attempt.add(added)
+            except OmnigraphError as error:
+                outcomes[index] = error
+        return outcomes
+
+    def _staged_on(self, attempt: Attempt, index: int) -> PublishPlan | None:
+        """A plan staged on the attempt's snapshot; None if nothing is left to change."""
+        write, plan = self._writes[index], self.plans[index]
+        if write.is_small:
+            attempt.moved(plan)
+            return write.stage_on(plan, attempt)
+        is_carried = attempt.carries(plan) and self._is_staged[index]
+        staged = plan if is_carried else write.stage_on(plan, attempt)
+        if staged is not None:
+            staged = self.plans[index] = staged.on(attempt.snapshot)
+            self._is_staged[index] = True
+        return staged
 
 
-def _final(outcome: Outcome | None, submission: Submission, published: Mapping[str, Commit]) -> Outcome:
-    """The outcome of a submission: a commit of the created entry is returned as it is stored there."""
-    commit_id = outcome.id if isinstance(outcome, Commit) else submission.plan.commit_id
+def _final(outcome: Outcome | None, plan: PublishPlan, published: Mapping[str, Commit]) -> Outcome:
+    """The outcome of a write: a commit of the created entry is returned as it is stored there."""
+    commit_id = outcome.id if isinstance(outcome, Commit) else plan.commit_id
     return published[commit_id] if outcome is None else published.get(commit_id, outcome)

@@ -35,8 +35,8 @@ from omnigraph.write.constraints import stage_versions, superseded_addresses, wr
 from omnigraph.write.group import GroupCommitter
 from omnigraph.write.inlining import Delta, bounds
 from omnigraph.write.pending import Matcher, Pending, Row
-from omnigraph.write.proposal import Proposal, Rerun, propose
 from omnigraph.write.receipt import Receipt
+from omnigraph.write.row_write import Rerun, RowWrite, prepare_write
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -456,19 +456,19 @@ class WriteTransaction:
         superseded: Mapping[int, Collection[str]] = {}
         if deltas or commits_empty:
             try:
-                proposal = self._proposed(deltas, once, commits_empty)
+                write = self._prepared(deltas, once, commits_empty)
             except OmnigraphError:
                 if not self.confirm():
                     raise
-                proposal = self._proposed(deltas, once, commits_empty)
+                write = self._prepared(deltas, once, commits_empty)
             try:
-                commit = self.committer.publish(proposal)
+                commit = self.committer.publish(write)
             except (ExpectedVersionMismatch, PreconditionFailed, BranchReplaced):
-                proposal.check()  # A write that is wrong in itself would be refused again: that error is more useful.
+                write.check()  # A write that is wrong in itself would be refused again: that error is more useful.
                 raise
-            if commit is not None and commit.id != proposal.plan.commit_id:
+            if commit is not None and commit.id != write.plan.commit_id:
                 return self._repeated(commit)
-            superseded = proposal.superseded
+            superseded = write.superseded
         types = {
             key: pending.counts(superseded.get(pending.entity.id, ()))
             for key, pending in self._published._pending.items()
@@ -485,8 +485,8 @@ class WriteTransaction:
         self._published = self.rerun(view)
         return self._published._own_deltas()
 
-    def _proposed(self, deltas: Mapping[str, Delta], once: WriteKey | None, commits_empty: bool) -> Proposal:
-        return propose(
+    def _prepared(self, deltas: Mapping[str, Delta], once: WriteKey | None, commits_empty: bool) -> RowWrite:
+        return prepare_write(
             self.view,
             self.entry,
             deltas,

@@ -1,4 +1,4 @@
-"""A write whose rows are checked and written, but not yet part of any version of a table.
+"""A write of rows: they are checked and written, but not yet part of any version of a table.
 
 The version that they are added to is chosen when it is published: by then the branch may have moved.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from omnigraph.errors import ExpectedVersionMismatch, InputError, OmnigraphError, ValueViolation
-from omnigraph.history import SCHEMA, CommitKind, Entry, PublishPlan, Snapshot, TableChange, WriteKey
+from omnigraph.history import SCHEMA, Attempt, CommitKind, Entry, PublishPlan, Snapshot, TableChange, WriteKey
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType
 from omnigraph.language.projection import project
 from omnigraph.language.schema.stored_columns import is_readable
@@ -27,6 +27,7 @@ from omnigraph.write.constraints import (
     written_rows,
 )
 from omnigraph.write.inlining import Delta, NewRows, bounds
+from omnigraph.write.publishing import Write
 
 # Converts a write that lost the race to a schema change into one under the new schema.
 #
@@ -135,8 +136,8 @@ class Rerun(NamedTuple):
     """Whether there is a commit even if nothing is left to change."""
 
 
-@dataclass(frozen=True)
-class Proposal:
+@dataclass(kw_only=True)
+class RowWrite(Write):
     """`deltas` were checked against `view`, where they supersede the rows at `addresses`. Without addresses they are not checked
     yet: a small write is checked once, on the head that it is published on.
 
@@ -148,15 +149,13 @@ class Proposal:
     deltas: Deltas
     addresses: Addresses | None
     fragments: Fragments
-    plan: PublishPlan
     rerun: Rerun | None = None
     superseded: dict[int, Collection[str]] = field(default_factory=dict, compare=False)
     """By type: the ids whose row the write replaces or removes on the snapshot that it was last staged on."""
 
-    def staged_on(self, plan: PublishPlan, snapshot: Snapshot) -> PublishPlan | None:
-        """The plan with its versions staged on a snapshot; None if nothing is left to change there. Checks are repeated only if
-        something that they depend on has changed."""
-        known = self.view.snapshot
+    def stage_on(self, plan: PublishPlan, attempt: Attempt) -> PublishPlan | None:
+        """Checks are repeated only if something that they depend on has changed."""
+        known, snapshot = self.view.snapshot, attempt.snapshot
         if self.rerun is not None and self._has_read_moved(self.rerun, snapshot):
             return self._rerun_on(self.rerun, plan, self.view.repository.view(snapshot))
         if known.schema != snapshot.schema:
@@ -246,7 +245,7 @@ class Proposal:
         return sum([len(delta.new) for delta in self.deltas.values()])
 
 
-def propose(
+def prepare_write(
     view: View,
     entry: Entry,
     deltas: Deltas,
@@ -257,7 +256,7 @@ def propose(
     once: WriteKey | None = None,
     rerun: Rerun | None = None,
     kind: CommitKind = "mutation",
-) -> Proposal:
+) -> RowWrite:
     """The write of deltas on the view of an entry's head. A large write is checked, and its rows are written, before it enters
     the queue."""
     history, snapshot = view.repository.history, view.snapshot
@@ -284,4 +283,14 @@ def propose(
         once=once,
         staged_since=since,
     )
-    return Proposal(view, deltas, addresses, fragments, plan, rerun)
+    return RowWrite(
+        plan=plan,
+        is_staged=False,
+        is_small=not fragments,
+        is_new=True,
+        view=view,
+        deltas=deltas,
+        addresses=addresses,
+        fragments=fragments,
+        rerun=rerun,
+    )
