@@ -117,6 +117,10 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # Or libraries report all that is still there as leaked.
+
+
 # ---------------------------------------------------------------- where the time of the suite goes
 
 SPENT = "processor seconds"

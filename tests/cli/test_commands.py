@@ -199,7 +199,7 @@ def test_conflicts_are_decided_at_the_terminal(run_cli: RunCli, monkeypatch: pyt
     rows = run_cli(["query", "everyone", "--query", "people.gq", "--format", "csv"]).out.splitlines()
     assert rows[1:3] == ["Ada,41", "Bo,42"]
     message = json.loads(run_cli(["show", "--json"]).out)["message"]
-    assert message == "resolved: Person 'Ada' (theirs), Person 'Bo' (value)"
+    assert message == "merge review\n\nresolved: Person 'Ada' (theirs), Person 'Bo' (value)"
 
 
 def test_debug_lists_the_requests_to_the_store(run_cli: RunCli) -> None:

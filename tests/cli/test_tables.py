@@ -54,6 +54,14 @@ def test_wide_characters_count_double(capsys: pytest.CaptureFixture[str], monkey
     assert shown(capsys) == ["city   n", "東京   1", "Rome  22"]
 
 
+def test_ids_and_times_shrink_last(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    rows = [{"id": "0" * 26, "at": "2026-01-01 00:00:00Z", "text": word * 3} for word in ("some words", "other words ")]
+    print_table(rows, ["id", "at", "text"], 80)
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last == f"{'0' * 26}  2026-01-01 00:00:00Z  other wor…"
+
+
 def test_control_characters_are_shown_not_obeyed() -> None:
     assert line("a\x1b[31mred\nb\tc") == "a\\x1b[31mred\\nb\\tc"
     assert line("plain é 東") == "plain é 東"

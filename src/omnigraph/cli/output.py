@@ -28,6 +28,9 @@ FORMATS = ("table", "kv", "json", *FILE_FORMATS)
 MIN_COLUMN = 6
 """Narrower columns would be unreadable: rows that need them are shown with one property per line."""
 
+ID_LENGTH = 26
+"""The length of a generated id."""
+
 REJECTS_SHOWN = 20
 
 
@@ -131,7 +134,8 @@ def print_table(
     names = [line(name) for name in columns]
     texts = [[line(cell(row.get(name))) for name in columns] for row in rows]
     natural = [max(map(cell_len, column)) for column in zip(names, *texts, strict=True)]
-    widths = fitted([min(most, column_width) for most in natural], width - 2 * (len(columns) - 1))
+    whole = [is_whole(map(cell_len, column)) for column in zip(*texts, strict=True)] if texts else []
+    widths = fitted([min(most, column_width) for most in natural], width - 2 * (len(columns) - 1), whole)
     at_right = [
         all(isinstance(row.get(name), int | float | None) for row in rows) if numeric is None else name in numeric
         for name in columns
@@ -178,11 +182,20 @@ def is_too_wide(columns: Sequence[str], width: int) -> bool:
     return len(columns) * (MIN_COLUMN + 2) > width
 
 
-def fitted(widths: Sequence[int], room: int) -> list[int]:
-    """Widths that fit into `room`: the widest columns shrink first, so that short ones stay whole."""
+def is_whole(lengths: Iterable[int]) -> bool:
+    """Whether these lengths of texts are those of ids or times: all the same, and no longer than an id. Part of one tells nothing."""
+    different = set(lengths)
+    return len(different) == 1 and max(different) <= ID_LENGTH
+
+
+def fitted(widths: Sequence[int], room: int, whole: Sequence[bool] = ()) -> list[int]:
+    """Widths that fit into `room`: the widest columns shrink first, so that short ones stay whole. Columns that are `whole` shrink
+    after all others have reached `MIN_COLUMN`."""
     result = list(widths)
     while sum(result) > room:
-        result[result.index(max(result))] -= 1
+        free = [place for place, is_kept in enumerate(whole) if not is_kept and result[place] > MIN_COLUMN]
+        widest = max(free or range(len(result)), key=result.__getitem__)
+        result[widest] -= 1
     return result
 
 
@@ -222,7 +235,7 @@ def cell(value: Any) -> str:
 
 
 def time_text(at: dt.datetime) -> str:
-    return at.strftime("%Y-%m-%d %H:%M:%S")
+    return at.strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def current_time() -> dt.datetime:

@@ -111,11 +111,13 @@ def merge_branches(
     expect: Expected | None = None,
     workers: ExchangingWorkers = IN_PROCESS,
 ) -> MergeResult:
-    """Merge the current head of `source`. If another commit reaches the target first, the merge is repeated on top of it, unless
+    """Merge the current head of `source`; without a message the commit says `merge <source>`. If another commit reaches the target first, the merge is repeated on top of it, unless
     `expect` names the heads that both branches must have."""
     check_expected(expect)
     if source == into:
         raise UsageError("a branch cannot be merged into itself")
+    if options.message is None:
+        options = replace(options, message=f"merge {source}")
     differences, since = Differences(workers), repository.history.clock()
     theirs, first = repository.history.chain.heads(source, into)
     if expect is not None:

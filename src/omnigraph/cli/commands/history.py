@@ -244,7 +244,7 @@ def _register_show(group: click.Group) -> click.Command:
         looked_at = graph.show(commit, as_of=as_of)
         changed, names = _changed_by(graph, looked_at), labels_of(graph).get(looked_at.id)
         value = commit_json(looked_at) | ({"labels": names} if names else {})
-        shown = {**value, "created_at": f"{time_text(looked_at.at)} UTC ({age_text(looked_at.at)})"}
+        shown = {**value, "created_at": f"{time_text(looked_at.at)} ({age_text(looked_at.at)})"}
         if names:
             shown["labels"] = ", ".join(names)
         width = max(len(name) for name in shown)
