@@ -142,3 +142,27 @@ def test_revisions_of_every_form_can_be_compared(graph: og.Graph) -> None:
         for after in ("main", commit.id):
             assert [change.op for change in graph.diff(before, after)] == ["update"]
             assert [change.op for change in graph.diff(after, before, ops=["update"], types=["Thing"])] == ["update"]
+
+
+@pytest.mark.parametrize("bound", ["0", "3", "100"])
+def test_values_that_come_back_with_a_dropped_property_are_changes(
+    bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No row moves when a property is dropped and comes back, so that both states share every fragment."""
+    monkeypatch.setenv("OMNIGRAPH_INLINE_ROWS", bound)
+    graph = og.init(
+        tmp_path / "g", "node A { name: String @key  p: I32?  q: I32? }\nnode B { name: String @key  q: I32? }"
+    )
+    with graph.transaction() as tx:
+        tx.insert_many("A", [{"name": f"a{number}", "p": number, "q": number or None} for number in range(6)])
+        tx.insert("B", name="b", q=1)
+    graph.schema.apply("node A { name: String @key  p: I32? }\nnode B { name: String @key  q: I32? }")
+    assert list(graph.diff("main~1", "main")) == []
+    graph.branches.create("work")
+    with graph.transaction() as tx:
+        tx.upsert("A", name="a1", p=7)
+    graph.revert("main~1")
+    for before, after in (("main~1", "main"), ("work", "main")):
+        changes = {change.id: (change.before["q"], change.after["q"]) for change in graph.diff(before, after)}
+        assert changes == {f"a{number}": (None, number) for number in range(1, 6)}
+        assert [each.updates for each in graph.diff_stat(before, after)] == [5]

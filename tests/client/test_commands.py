@@ -75,6 +75,7 @@ COMMANDS = [
     "commit show main~1 --json",
     "commit changes main~1",
     "commit changes main~1 --json",
+    "changes show main~1",
     "diff main~3 main",
     "diff main~3 main --json",
     "changes poll --start beginning",

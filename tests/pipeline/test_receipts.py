@@ -13,7 +13,7 @@ from pipeline.conftest import Write, content, knows, person
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.load import assembly, keyed_rows
+from omnigraph.load import assembly, replaced_rows
 from omnigraph.testing.failpoints import Failpoint, arm
 from omnigraph.wire.writes import load_json
 
@@ -80,7 +80,7 @@ def test_a_merge_counts_what_it_inserts_updates_and_leaves(
     many: bool, graph: og.Graph, write: Write, engine: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if many:
-        monkeypatch.setattr(keyed_rows, "MAX_TASK_ROWS", 1)
+        monkeypatch.setattr(replaced_rows, "_task_rows", lambda table: 1)
         monkeypatch.setattr(assembly, "IN_PROCESS_ROWS", 0)
     graph.load(write("first.jsonl", *FIRST), mode="append", **engine)
     second = [person("a", **ALL_VALUES | {"tags": ["x"]}), person("b"), person("c"), person("d"), person("e")]

@@ -153,11 +153,11 @@ def test_a_job_is_cancelled_and_publishes_nothing(loading: TestClient, monkeypat
     at_work, may_go = threading.Event(), threading.Event()
     load = WriteMethods.load
 
-    def held(self: Any, *arguments: Any, on_progress: Any, **options: Any) -> Any:
+    def held(self: Any, *arguments: Any, progress: Any, **options: Any) -> Any:
         def tell(status: Any) -> None:
             at_work.set()
             assert may_go.wait(PATIENCE_S)
-            on_progress(status)
+            progress(status)
 
         return load(self, *arguments, progress=tell, **options)
 

@@ -98,7 +98,7 @@ RIGHT: dict[str, Any] = {
     "mode": "append",
     "revision": "main",
 }
-SKIPPED = {"self", "more", "show_progress", "on_progress"}
+SKIPPED = {"self", "more", "progress"}
 """Progress goes to the terminal, or to a function of the caller, whose errors are its own."""
 
 

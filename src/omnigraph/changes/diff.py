@@ -17,7 +17,7 @@ from omnigraph.changes.entity_changes import EVERYTHING, KINDS, OPS, ChangeFilte
 from omnigraph.changes.stored_rows import MIN_CHUNK_ROWS, CarriedChange, TypeRows, chunk_rows, typed_rows_at
 from omnigraph.changes.table_diff import DELETE, INSERT, SAME, UPDATE, changes_in_order
 from omnigraph.history import TableState
-from omnigraph.language.catalog import EntityType
+from omnigraph.language.catalog import Catalog, EntityType
 from omnigraph.language.projection import TypePair, kind_of, type_pairs, wider_entity
 from omnigraph.snapshot import View
 from omnigraph.tasks.runner import IN_PROCESS, ExchangingWorkers
@@ -69,7 +69,8 @@ def diff(
     """The changes from one snapshot to the other, after the position `resume` if given.
 
     Under different schemas, properties with the same identity are compared, whatever their names, and shown under the names of the
-    later schema; a property that only one schema has is not a change. Entities of a type that was dropped count as deleted.
+    later schema; a property that only one schema has is not a change, but values that come back with a property that was dropped are.
+    Entities of a type that was dropped count as deleted.
     """
     for earlier, later in changed_types(before, after, only, resume):
         tables = _wanted_rows(earlier, later, only, workers)
@@ -113,14 +114,24 @@ def _sides(before: View, after: View, pair: TypePair) -> tuple[TypeRows, TypeRow
     """The type's rows on both sides; None if nothing can have changed."""
     old = None if pair.before is None else before.state(pair.before.table_key)
     new = None if pair.after is None else after.state(pair.after.table_key)
-    if same_state(old, new):
+    comes_back = _comes_back(before.catalog, pair)
+    if same_state(old, new) and not (comes_back and new is not None):
         return None
     if pair.after is None:
         assert pair.before is not None, "a pair has at least one side"
         return rows_in(before, pair.before), TypeRows(pair.before, None)
     carried = None if old is None or new is None else _carried(before, after, old, new)
     earlier = TypeRows(pair.after, None) if pair.before is None else rows_in(before, pair.before)
-    return earlier, replace(rows_in(after, pair.after), carried=carried)
+    return earlier, replace(rows_in(after, pair.after), carried=carried, shares_nothing=comes_back)
+
+
+def _comes_back(before: Catalog, pair: TypePair) -> bool:
+    """Whether the later state has a property that was dropped before the earlier one, with the values that are still stored."""
+    if pair.before is None or pair.after is None:
+        return False
+    had = {property.id for property in pair.before.properties.values()}
+    added = {property.id for property in pair.after.properties.values()} - had
+    return any(id < before.next_id or id in before.retired for id in added)
 
 
 def _carried(before: View, after: View, old: TableState, new: TableState) -> CarriedChange | None:

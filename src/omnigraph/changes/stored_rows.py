@@ -42,6 +42,8 @@ class TypeRows:
     table: Table | None
     carried: CarriedChange | None = None
     """The change between the state they are compared with and these rows, if their commit holds it inline."""
+    shares_nothing: bool = False
+    """Whether rows may differ although both states store them in the same place: a property that was dropped has come back."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         table = self.table
@@ -49,12 +51,16 @@ class TypeRows:
             self.entity,
             table and (table.path, table.stored.dataset, table.layout),
             table and table.inline,
+            self.shares_nothing,
         )
 
 
-def _stored(entity: EntityType, place: tuple[str, Any, Layout | None] | None, inline: Inline | None) -> TypeRows:
+def _stored(
+    entity: EntityType, place: tuple[str, Any, Layout | None] | None, inline: Inline | None, shares_nothing: bool
+) -> TypeRows:
     table = place and Table(*place)
-    return TypeRows(entity, ChangedTable.on(table, inline) if table and inline else table)
+    rows = ChangedTable.on(table, inline) if table and inline else table
+    return TypeRows(entity, rows, shares_nothing=shares_nothing)
 
 
 def rows_at(table: Table, addresses: Sequence[int] | np.ndarray[Any, Any], columns: Sequence[str] | None) -> pa.Table:

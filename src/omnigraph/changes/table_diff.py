@@ -7,7 +7,7 @@ that no process holds more than one bucket; rows are compared in bounded chunks.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -252,7 +252,7 @@ def unshared_runs(side: TypeRows, against: TypeRows) -> list[FragmentRun]:
     """The fragments that are not shared, in runs of bounded size. Reads metadata only."""
     if side.table is None:
         return []
-    theirs, stored = fragments_by_files(against.table), stored_rows(side.table)
+    theirs, stored = _shared_with(side, against), stored_rows(side.table)
     runs: list[FragmentRun] = []
     fragments, max_rows, room = list[int](), 0, IDS_PER_TASK
     for fragment in side.table.fragments:
@@ -268,13 +268,18 @@ def unshared_runs(side: TypeRows, against: TypeRows) -> list[FragmentRun]:
     return [*runs, FragmentRun(side, against, tuple(fragments), max_rows)] if fragments else runs
 
 
+def _shared_with(side: TypeRows, against: TypeRows) -> Mapping[Any, Fragment]:
+    """The fragments of the other side that one with the same files may share rows with, by their files."""
+    return {} if side.shares_nothing or against.shares_nothing else fragments_by_files(against.table)
+
+
 def unshared_ids(run: FragmentRun) -> pa.Table:
     """Ids and addresses of the rows of these fragments that the other side does not have."""
     import pyarrow as pa
 
     table, other = run.side.table, run.against.table
     assert table is not None, "a run has fragments of a table"
-    theirs = fragments_by_files(other)
+    theirs = _shared_with(run.side, run.against)
     whole: list[int] = []
     pieces = []
     for fragment in (fragment for fragment in table.fragments if fragment.id in run.fragments):

@@ -61,7 +61,7 @@ def clone(
     `storage_options` are those of the source, and of the target if it is in a store of the same kind.
 
     >>> og.clone("./cities", "./cities-copy", depth=10)
-    >>> assert og.open("./cities-copy").commit() == og.open("./cities").commit()
+    >>> assert og.open("./cities-copy").head() == og.open("./cities").head()
     """
     from omnigraph.maintenance.cloning import clone as clone_graph
 

@@ -86,7 +86,7 @@ class HistoryMethods(GraphState):
         """The commits up to a revision, newest first, along first parents, inherited ones included; with `before`, those
         older than that commit. `actor` and `kind` ("load", "merge", …) leave out all others.
 
-        >>> assert [commit.kind for commit in g.commits(limit=2, actor="ada")] == ["optimize", "mutation"]
+        >>> assert [commit.kind for commit in g.commits(limit=1, actor="ada")] == ["mutation"]
         """
         if limit < 1:
             raise UsageError(f"a page has at least one commit, not {limit}")

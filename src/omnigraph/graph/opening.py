@@ -56,7 +56,7 @@ def init(
     and `policy` are as in `open`.
 
     >>> cities = og.init("./cities", schema="node City { name: String @key }")
-    >>> assert list(cities.schema.nodes) == ["City"]
+    >>> assert list(cities.schema.catalog.nodes) == ["City"]
     """
     from omnigraph.language.schema.compiler import compile_schema
 

@@ -87,7 +87,7 @@ def _forms() -> str:
 def _functions() -> str:
     """The functions of values, from the table that the checker reads."""
     rows = [f"| `{function.shape}` | {function.meaning} |" for function in (*FUNCTIONS.values(), COALESCE)]
-    head = "Null when an argument is null, except for `coalesce`. [Queries](queries.md#functions) has examples."
+    head = "Null when an argument is null, except for `coalesce`. [Queries](../queries.md#functions) has examples."
     return "\n".join([f"## Functions\n\n{head}\n", "| function | gives |", "|---|---|", *rows]) + "\n"
 
 
