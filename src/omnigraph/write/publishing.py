@@ -130,7 +130,7 @@ def publish_group(
         # creates a branch.
         return [outcome for write in writes for outcome in publish_group(history, [write], patience_s=patience_s)]
     branch, publisher = writes[0].plan.branch, history.publisher
-    group = _Group(history, writes, stage_together)
+    group = _SharedEntry(history, writes, stage_together)
     newest = partial(publisher.newest_head, branch)
     first = publisher.likely_head(branch, group.plans)
     patience_s = history.clock() - group.staged_since if patience_s is None else patience_s
@@ -140,7 +140,7 @@ def publish_group(
         return [error for _ in writes]
 
 
-class _Group:
+class _SharedEntry:
     """Writes that are published as one entry, as far as they are staged."""
 
     def __init__(self, history: History, writes: Sequence[Write], stage_together: StageTogether | None) -> None:
