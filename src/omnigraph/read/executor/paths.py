@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from omnigraph.read.executor.bindings import Matches, NotCovered
 from omnigraph.read.executor.sources import EdgeSource, NodeSource
 from omnigraph.read.executor.walks import WAYS, HopWalk
+from omnigraph.tables.adjacency.edges import ranges
 from omnigraph.tables.ascending import is_member
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ Steps = tuple["np.ndarray", "np.ndarray", "np.ndarray"]
 """(position of the node, neighbour, edge) of edges that lead on from nodes."""
 Way = tuple[list[int], list[int]]
 """The nodes and the edges of a path."""
+Listing = Callable[[Literal["nodes", "edges"], "np.ndarray"], tuple["np.ndarray", "np.ndarray"]]
+"""The nodes, or the edges, of the paths at these numbers, one after the other, and how many each path has."""
 
 
 @dataclass(frozen=True)
@@ -43,22 +46,15 @@ class Ends:
     costs: np.ndarray
 
 
+@dataclass(frozen=True)
 class PathSource:
-    """Paths by number. `list_ways`: the nodes and the edges of the paths at these numbers; `is_every`: a path is its edges, not its
-    end."""
+    """Paths by number. `is_every`: a path is its edges, not its end."""
 
-    def __init__(
-        self,
-        nodes: NodeSource,
-        edges: EdgeSource,
-        ends: Ends,
-        list_ways: Callable[[list[int]], list[Way]],
-        *,
-        is_every: bool,
-    ) -> None:
-        self.nodes, self.edges, self.ends = nodes, edges, ends
-        self._list_ways, self._is_every = list_ways, is_every
-        self._ways: dict[int, Way] = {}
+    nodes: NodeSource
+    edges: EdgeSource
+    ends: Ends
+    listing: Listing
+    is_every: bool = False
 
     def column(self, name: str, numbers: np.ndarray) -> pa.Array:
         import numpy as np
@@ -69,34 +65,26 @@ class PathSource:
         if name in ("length", "cost"):
             values = self.ends.lengths if name == "length" else self.ends.costs
             return pa.array(values[known] if len(values) else np.zeros(len(known), values.dtype), mask=missing)
-        if name == "id" and not self._is_every:
+        if name == "id" and not self.is_every:
             reached = self.ends.reached
             return self.nodes.column("id", np.where(missing, -1, reached[known] if len(reached) else -1))
-        return self._lists(name, numbers)
+        counts = np.zeros(len(numbers) + 1, np.int64)
+        if name == "nodes":
+            listed, counts[1:][~missing] = self.listing("nodes", numbers[~missing])
+            ids = self.nodes.column("id", listed.astype(np.int32))
+        else:
+            listed, counts[1:][~missing] = self.listing("edges", numbers[~missing])
+            ids = self.edges.column("id", listed.astype(np.int64))
+        if len(ids) > MAX_ITEMS:
+            raise NotCovered
+        bounds = pa.array(np.cumsum(counts).astype(np.int32), mask=np.append(missing, False))
+        return pa.ListArray.from_arrays(bounds, ids, type=pa.list_(pa.field("item", pa.utf8(), nullable=True)))
 
     def codes(self, name: str, rows: int) -> CodedColumn | None:
         return None
 
     def order_keys(self, numbers: np.ndarray) -> np.ndarray | None:
         return None
-
-    def _lists(self, name: str, numbers: np.ndarray) -> pa.Array:
-        import numpy as np
-        import pyarrow as pa
-
-        wanted = np.unique(numbers[numbers >= 0]).tolist()
-        new = [number for number in wanted if number not in self._ways]
-        self._ways.update(zip(new, self._list_ways(new), strict=True))
-        place = 0 if name == "nodes" else 1
-        listed = [self._ways[number][place] if number >= 0 else [] for number in numbers.tolist()]
-        bounds = np.cumsum([0, *map(len, listed)])
-        if int(bounds[-1]) > MAX_ITEMS:
-            raise NotCovered
-        flat = np.array([number for way in listed for number in way], np.int64)
-        source: NodeSource | EdgeSource = self.nodes if name == "nodes" else self.edges
-        ids = source.column("id", flat.astype(np.int32) if name == "nodes" else flat)
-        offsets = pa.array(bounds.astype(np.int32), mask=np.append(numbers < 0, False))
-        return pa.ListArray.from_arrays(offsets, ids, type=pa.list_(pa.field("item", pa.utf8(), nullable=True)))
 
 
 @dataclass(frozen=True)
@@ -120,13 +108,15 @@ class PathFinder:
         if path.weight is not None:
             return self._lightest(starts, ends)
         lengths = path_pairs(self.forward, self.backward, starts, ends)
-        found = np.flatnonzero(lengths >= 0)
+        connected = np.flatnonzero(lengths >= 0)
         if path.is_every:
-            if len(found) > MAX_PAIRS:
+            if len(connected) > MAX_PAIRS:
                 raise NotCovered
-            blocks = [self._all_between(int(starts[at]), int(ends[at]), int(lengths[at])) for at in found]
-            return self._listed([(int(at), block) for at, block in zip(found, blocks, strict=True)], is_forward=True)
-        return self._of_hops(found, starts[found], ends[found], ends[found], lengths[found])
+            blocks = [self._all_between(int(starts[at]), int(ends[at]), int(lengths[at])) for at in connected]
+            return self._listed(
+                [(int(at), block) for at, block in zip(connected, blocks, strict=True)], is_forward=True
+            )
+        return self._of_hops(connected, starts[connected], ends[connected], ends[connected], lengths[connected])
 
     def onwards(self, starts: np.ndarray, *, is_forward: bool) -> PathSource:
         """The paths that begin, or end, at these nodes, each of which occurs once."""
@@ -156,11 +146,11 @@ class PathFinder:
     ) -> PathSource:
         import numpy as np
 
-        def ways(numbers: list[int]) -> list[Way]:
-            return [self._way(int(starts[n]), int(ends[n]), int(lengths[n])) for n in numbers]
+        def way(number: int) -> Way:
+            return self._way(int(starts[number]), int(ends[number]), int(lengths[number]))
 
-        found = Ends(owners, reached, lengths, lengths.astype(np.float64))
-        return PathSource(self.nodes, self.edges, found, ways, is_every=False)
+        all_ends = Ends(owners, reached, lengths, lengths.astype(np.float64))
+        return PathSource(self.nodes, self.edges, all_ends, one_by_one(way))
 
     def _way(self, start: int, end: int, length: int) -> Way:
         """The path whose ids are the smallest: from the start, always the smallest id from which the end is still near enough."""
@@ -221,14 +211,14 @@ class PathFinder:
 
     # ------------------------------------------------------------ all paths of the fewest hops
 
-    def _all_between(self, start: int, end: int, length: int) -> Block:
-        block = Block.at(start)
+    def _all_between(self, start: int, end: int, length: int) -> EqualPaths:
+        block = EqualPaths.at(start)
         for allowed in self._layers(start, end, length)[1:]:
             block = self._longer(block, allowed)
         return block
 
-    def _all_from(self, start: int, *, is_forward: bool) -> Iterator[Block]:
-        walk, block = self.forward if is_forward else self.backward, Block.at(start)
+    def _all_from(self, start: int, *, is_forward: bool) -> Iterator[EqualPaths]:
+        walk, block = self.forward if is_forward else self.backward, EqualPaths.at(start)
         low, high = walk.expansion.min_hops, walk.expansion.max_hops
         if low == 0:
             yield block
@@ -238,7 +228,7 @@ class PathFinder:
                 if distance >= low:
                     yield block
 
-    def _longer(self, block: Block, allowed: np.ndarray, *, is_forward: bool = True) -> Block:
+    def _longer(self, block: EqualPaths, allowed: np.ndarray, *, is_forward: bool = True) -> EqualPaths:
         """The paths with one more hop."""
         import numpy as np
 
@@ -247,11 +237,11 @@ class PathFinder:
         matches = Matches(np.searchsorted(ends, block.nodes[:, -1]), owners)
         self.reserve(matches.total, 2 * block.nodes.shape[1] + 1)
         left, right = matches.pairs()
-        return Block(
+        return EqualPaths(
             np.column_stack([block.nodes[left], targets[right]]), np.column_stack([block.edges[left], edges[right]])
         )
 
-    def _listed(self, blocks: Sequence[tuple[int, Block]], *, is_forward: bool) -> PathSource:
+    def _listed(self, blocks: Sequence[tuple[int, EqualPaths]], *, is_forward: bool) -> PathSource:
         """Paths that were listed, each block with its owner."""
         import numpy as np
 
@@ -259,21 +249,16 @@ class PathFinder:
         lengths = np.repeat(np.array([block.edges.shape[1] for _, block in blocks], np.int64), counts)
         owners = np.repeat(np.array([owner for owner, _ in blocks], np.int64), counts)
         reached = np.concatenate([np.zeros(0, np.int32), *(block.nodes[:, -1] for _, block in blocks)])
-        first = np.cumsum([0, *counts])
+        order = 1 if is_forward else -1
+        nodes = np.concatenate([np.zeros(0, np.int32), *(block.nodes[:, ::order].ravel() for _, block in blocks)])
+        edges = np.concatenate([np.zeros(0, np.int64), *(block.edges[:, ::order].ravel() for _, block in blocks)])
 
-        def ways(numbers: list[int]) -> list[Way]:
-            places = np.searchsorted(first, numbers, "right") - 1
-            order = 1 if is_forward else -1
-            return [
-                (
-                    blocks[place][1].nodes[number - first[place]][::order].tolist(),
-                    blocks[place][1].edges[number - first[place]][::order].tolist(),
-                )
-                for number, place in zip(numbers, places.tolist(), strict=True)
-            ]
+        def listing(name: Literal["nodes", "edges"], numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            listed, sizes = (nodes, lengths + 1) if name == "nodes" else (edges, lengths)
+            return listed[ranges((np.cumsum(sizes) - sizes)[numbers], sizes[numbers])], sizes[numbers]
 
-        found = Ends(owners, reached.astype(np.int32), lengths, lengths.astype(np.float64))
-        return PathSource(self.nodes, self.edges, found, ways, is_every=True)
+        all_ends = Ends(owners, reached, lengths, lengths.astype(np.float64))
+        return PathSource(self.nodes, self.edges, all_ends, listing, is_every=True)
 
     # ------------------------------------------------------------ the lightest path
 
@@ -284,7 +269,7 @@ class PathFinder:
         begun = np.unique(starts)
         if len(begun) > MAX_STARTS:
             raise NotCovered
-        low, searches, found = self.forward.expansion.min_hops, dict[int, LightestPaths](), list[Ends]()
+        low, searches, parts = self.forward.expansion.min_hops, dict[int, LightestPaths](), list[Ends]()
         for start in begun.tolist():
             places = np.flatnonzero(starts == start)
             search = searches[start] = LightestPaths(self, start, None if ends is None else ends[places])
@@ -292,15 +277,15 @@ class PathFinder:
             owners = np.repeat(places, len(reached)) if ends is None else places
             is_path = np.isfinite(search.costs[reached]) & ((reached != start) | (low == 0))
             reached, owners = reached[is_path], owners[is_path]
-            found.append(Ends(owners, reached, search.hops[reached], search.costs[reached]))
+            parts.append(Ends(owners, reached, search.hops[reached], search.costs[reached]))
         nothing = Ends(*(np.zeros(0, kind) for kind in (np.int64, np.int32, np.int64, np.float64)))
-        parts = [nothing, *found]
-        joined = Ends(*(np.concatenate([getattr(part, name) for part in parts]) for name in Ends.__annotations__))
+        parts.append(nothing)
+        all_ends = Ends(*(np.concatenate([getattr(part, name) for part in parts]) for name in Ends.__annotations__))
 
-        def ways(numbers: list[int]) -> list[Way]:
-            return [searches[int(starts[joined.owners[n]])].way(int(joined.reached[n])) for n in numbers]
+        def way(number: int) -> Way:
+            return searches[int(starts[all_ends.owners[number]])].way(int(all_ends.reached[number]))
 
-        return PathSource(self.nodes, self.edges, joined, ways, is_every=False)
+        return PathSource(self.nodes, self.edges, all_ends, one_by_one(way))
 
     def weighted_steps(self, numbers: np.ndarray, *, is_forward: bool) -> tuple[Steps, np.ndarray]:
         """The edges from these nodes that have a weight, and their weights."""
@@ -309,7 +294,7 @@ class PathFinder:
 
         path = self.forward.expansion.path
         assert path is not None
-        assert path.weight is not None, "asked for the lightest"
+        assert path.weight is not None, "wanted for the lightest"
         steps = self._edges_from(numbers, is_forward=is_forward)
         cells = self.edges.column(path.weight, steps[2]).cast(pa.float64(), safe=False)
         weights = np.asarray(cells.fill_null(-1.0))
@@ -319,17 +304,17 @@ class PathFinder:
 
 
 @dataclass(frozen=True)
-class Block:
+class EqualPaths:
     """Paths of the same length from one node, a row each."""
 
     nodes: np.ndarray
     edges: np.ndarray
 
     @staticmethod
-    def at(start: int) -> Block:
+    def at(start: int) -> EqualPaths:
         import numpy as np
 
-        return Block(np.array([[start]], np.int32), np.zeros((1, 0), np.int64))
+        return EqualPaths(np.array([[start]], np.int32), np.zeros((1, 0), np.int64))
 
 
 @dataclass(frozen=True)
@@ -409,6 +394,21 @@ class LightestPaths:
         nodes, costs = self.levels[level]
         at = np.minimum(np.searchsorted(nodes, numbers), len(nodes) - 1)
         return np.where(nodes[at] == numbers, costs[at], np.nan)
+
+
+def one_by_one(way: Callable[[int], Way]) -> Listing:
+    """Paths that are listed when they are asked for, each once."""
+    ways: dict[int, Way] = {}
+
+    def listing(name: Literal["nodes", "edges"], numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        import numpy as np
+
+        wanted = numbers.tolist()
+        ways.update((number, way(number)) for number in wanted if number not in ways)
+        parts = [ways[number][0 if name == "nodes" else 1] for number in wanted]
+        return np.array([item for part in parts for item in part], np.int64), np.array(list(map(len, parts)), np.int64)
+
+    return listing
 
 
 def _without(levels: list[np.ndarray], number: int) -> list[np.ndarray]:

@@ -507,7 +507,7 @@ class NumberedEdges:
         listed = self.base.listed(direction)
         first, counts = listed.bounds(numbers)
         owners, targets = listed.expand(numbers)
-        edges = _ranges(first, counts)
+        edges = ranges(first, counts)
         if direction == "in":
             edges = self._back_order()[edges].astype(np.int64)
         if len(self._gone):
@@ -515,7 +515,7 @@ class NumberedEdges:
             owners, targets, edges = owners[kept], targets[kept], edges[kept]
         if len(self._added):
             first, last = self._places(direction, numbers)
-            places = self._added_order(direction)[_ranges(first, last - first)]
+            places = self._added_order(direction)[ranges(first, last - first)]
             far = (self._added.dst if direction == "out" else self._added.src)[places]
             owners = np.concatenate([owners, np.repeat(np.arange(len(numbers)), last - first)])
             targets = np.concatenate([targets, far])
@@ -553,7 +553,7 @@ class NumberedEdges:
         return np.searchsorted(near, numbers, "left"), np.searchsorted(near, numbers, "right")
 
 
-def _ranges(first: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def ranges(first: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """The numbers of all ranges, one after the other."""
     import numpy as np
 
