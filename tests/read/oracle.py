@@ -267,57 +267,67 @@ class Oracle:
             inside = target.row["id"] in self.reach(first, source.row["id"])
             return self.expanded(pattern, others, match) if inside else []
         found: list[Match] = []
-        for row in self.data.get(f"edge:{first.edge}", ()):
+        for (name, _), row in self.edges(first).items():
             pair = (source.row["id"], target.row["id"])
             forward, backward = (row["src"], row["dst"]) == pair, (row["dst"], row["src"]) == pair
             hit = {"out": forward, "in": backward, "both": forward or backward}[first.direction]
             if hit:
-                extended = {**match, first.edge_variable: Bound(f"edge:{first.edge}", row)}
+                extended = {**match, first.edge_variable: Bound(f"edge:{name}", row)}
                 found += self.expanded(pattern, others, extended)
         return found
 
+    def edges(self, hop: p.Expansion) -> dict[tuple[str, str], Row]:
+        """The edges that an expansion may follow; ids are unique within a type."""
+        return {(name, row["id"]): row for name in hop.edges for row in self.data.get(f"edge:{name}", ())}
+
     def best_paths(self, hop: p.Expansion, start: str, end: str) -> list[Row]:
         """Every path without repeated nodes, and the best of them, or all of the fewest hops."""
-        steps: list[tuple[str, str, str, float]] = []
-        for row in self.data.get(f"edge:{hop.edge}", ()):
+        steps: list[tuple[str, str, tuple[str, str], float]] = []
+        for key, row in self.edges(hop).items():
             weight = 1.0 if hop.path.weight is None else row.get(hop.path.weight)
             if weight is None or weight < 0:
                 continue
             if hop.direction in ("out", "both"):
-                steps.append((row["src"], row["dst"], row["id"], float(weight)))
+                steps.append((row["src"], row["dst"], key, float(weight)))
             if hop.direction in ("in", "both"):
-                steps.append((row["dst"], row["src"], row["id"], float(weight)))
+                steps.append((row["dst"], row["src"], key, float(weight)))
         if start == end and hop.min_hops == 0:
-            nothing = [] if hop.path.is_every else end
+            nothing = ([], [start]) if hop.path.is_every else end
             return [{"id": nothing, "nodes": [start], "edges": [], "length": 0, "cost": 0.0}]
         found = []
         again = hop.walk is not None and any(hop.walk.before in mentioned(one) for one in hop.walk.conditions)
-        stack: list[tuple[list[str], list[str], float]] = [([start], [], 0.0)]
+        stack: list[tuple[list[str], list[tuple[str, str]], float]] = [([start], [], 0.0)]
         while stack:
             nodes, edges, cost = stack.pop()
             if nodes[-1] == end and edges and nodes[0] != end:
-                found.append((cost, len(edges), nodes, edges))
+                found.append((cost, len(edges), nodes, [id_ for _, id_ in edges]))
                 if not again:
                     continue
             if len(edges) < hop.max_hops:
                 stack += [
-                    ([*nodes, far], [*edges, id_], cost + weight if edges else weight)
-                    for near, far, id_, weight in steps
+                    ([*nodes, far], [*edges, key], cost + weight if edges else weight)
+                    for near, far, key, weight in steps
                     if near == nodes[-1]
                     and near != far
-                    and (far not in nodes if not again else id_ not in edges)
-                    and (hop.walk is None or self.goes_on(hop, edges[-1:], near, id_))
+                    and (far not in nodes if not again else key not in edges)
+                    and (hop.walk is None or self.goes_on(hop, edges[-1:], near, key))
                 ]
         best = sorted(found)[: None if hop.path.is_every else 1]
         return [
-            {"id": edges if hop.path.is_every else end, "nodes": nodes, "edges": edges, "length": length, "cost": cost}
+            {
+                "id": (edges, nodes) if hop.path.is_every else end,
+                "nodes": nodes,
+                "edges": edges,
+                "length": length,
+                "cost": cost,
+            }
             for cost, length, nodes, edges in best
             if length == best[0][1] and length >= hop.min_hops
         ]
 
-    def goes_on(self, hop: p.Expansion, before: list[str], near: str, edge: str) -> bool:
+    def goes_on(self, hop: p.Expansion, before: list[tuple[str, str]], near: str, edge: tuple[str, str]) -> bool:
         """Whether the conditions along a walk allow an edge, from a node, after another edge or as the first."""
-        rows = {row["id"]: row for row in self.data.get(f"edge:{hop.edge}", ())}
+        rows = self.edges(hop)
         match = {hop.walk.edge: Bound("edge", rows[edge])}
         if before:
             key = f"node:{self.catalog.edges[hop.edge].source}"
@@ -331,18 +341,18 @@ class Oracle:
     def walked(self, hop: p.Expansion, start: str) -> set[str]:
         """Breadth first over edges, each with the end it is left by."""
         steps = []
-        for row in self.data.get(f"edge:{hop.edge}", ()):
-            steps += [(row["src"], row["dst"], row["id"])] if hop.direction in ("out", "both") else []
-            steps += [(row["dst"], row["src"], row["id"])] if hop.direction in ("in", "both") else []
-        states = {(far, id_) for near, far, id_ in steps if near == start and self.goes_on(hop, [], near, id_)}
+        for key, row in self.edges(hop).items():
+            steps += [(row["src"], row["dst"], key)] if hop.direction in ("out", "both") else []
+            steps += [(row["dst"], row["src"], key)] if hop.direction in ("in", "both") else []
+        states = {(far, key) for near, far, key in steps if near == start and self.goes_on(hop, [], near, key)}
         seen, distance, hops = set(states), {far: 1 for far, _ in states}, 1
         while states and hops < hop.max_hops:
             hops += 1
             states = {
-                (far, id_)
+                (far, key)
                 for at, before in states
-                for near, far, id_ in steps
-                if near == at and self.goes_on(hop, [before], near, id_)
+                for near, far, key in steps
+                if near == at and self.goes_on(hop, [before], near, key)
             } - seen
             seen |= states
             for far, _ in states:
@@ -354,7 +364,7 @@ class Oracle:
         if expansion.walk is not None:
             return self.walked(expansion, start)
         steps: dict[str, set[str]] = {}
-        for row in self.data.get(f"edge:{expansion.edge}", ()):
+        for row in self.edges(expansion).values():
             if expansion.direction in ("out", "both"):
                 steps.setdefault(row["src"], set()).add(row["dst"])
             if expansion.direction in ("in", "both"):

@@ -49,11 +49,13 @@ node City implements Named {
   rank: I32? @index
 }
 edge Knows: Person -> Person { weight: I32? }
+edge Follows: Person -> Person { since: Date?  weight: I32? }
 edge LivesIn: Person -> City
 """
 NAMES = ["a", "b", "c", "d", "e"]
 CITIES = ["a", "x", "y"]
 SMALL = st.integers(-2, 3)
+WORDS = ["knows", "knows", "knows|follows", "follows|knows"]
 FUNCTION_VALUES = (
     ("abs(${}.rank)", "n"),
     ("round(${}.score)", "n"),
@@ -114,6 +116,9 @@ def graphs(draw: st.DrawFn) -> list[dict[str, Any]]:
         ends = st.tuples(st.sampled_from(people), st.sampled_from(people), _optional(SMALL))
         for a, b, weight in draw(st.lists(ends, max_size=9)):
             records.append({"edge": "Knows", "from": a, "to": b, "data": {"weight": weight}})
+        for place, (a, b, weight) in enumerate(draw(st.lists(ends, max_size=4))):
+            same = f"e{len(people) + len(cities) + place:04}"  # the id of an edge of the other type
+            records.append({"edge": "Follows", "id": same, "from": a, "to": b, "data": {"weight": weight}})
     if people and cities:
         homes = st.tuples(st.sampled_from(people), st.sampled_from(cities))
         records += [{"edge": "LivesIn", "from": a, "to": b} for a, b in draw(st.lists(homes, max_size=4))]
@@ -215,19 +220,20 @@ class Writer:
             low = self.draw(st.integers(0, 3))
             high = max(low + self.draw(st.integers(0, 2)), 1) if self.draw(st.integers(0, 3)) else ""
             bounds = f"{{{low},{high}}}" if kind in ("hops", "close") else ""
-            word = "<knows>" if kind == "both" else "knows"
+            words = self.pick(WORDS)
+            word = f"<{words}>" if kind == "both" else words
             return f"${b} {word}{bounds} ${a}" if kind == "back" else f"${a} {word}{bounds} ${b}"
         if kind == "walk":
             b = self.pick(people) if self.draw(st.integers(0, 4)) == 0 else next(self.names)
             if b not in people:
                 people.append(b)
             bounds = self.pick(["{1,1}", "{1,3}", "{0,2}", "{2,3}", "{1,}", "{2,}"])
-            return f"${a} $e:{self.pick(['knows', '<knows>'])}{bounds} ${b} {self.along()}"
+            return f"${a} $e:{self.edge()}{bounds} ${b} {self.along()}"
         if kind == "edge":
             b, e = next(self.names), next(self.names)
             people.append(b)
             edges.append(e)
-            return f"${a} ${e}:{self.pick(['knows', '<knows>'])} ${b}"
+            return f"${a} ${e}:{self.edge()} ${b}"
         if kind == "lives":
             c = self.pick(cities) if cities and self.draw(st.booleans()) else next(self.names)
             if c not in cities:
@@ -313,6 +319,10 @@ class Writer:
             f'{left} {self.pick(["=", "!=", "<", ">=", "starts_with", "ends_with", "contains"])} "{self.pick(NAMES)}"'
         )
 
+    def edge(self) -> str:
+        words = self.pick(WORDS)
+        return self.pick([words, f"<{words}>"])
+
     def along(self) -> str:
         """What holds for each hop of a walk."""
         return self.pick(
@@ -329,12 +339,13 @@ class Writer:
         start, end = self.pick(people), next(self.names) if self.draw(st.booleans()) else self.pick(people)
         if end not in people:
             people.append(end)
-        edge = self.pick(["knows{1,3}", "<knows>{0,2}", "knows{2,4}", "knows{0,4} by weight", "<knows>{1,3} by weight"])
+        bounds = self.pick(["{1,3}", "{0,2}", "{2,4}", "{0,4} by weight", "{1,3} by weight"])
+        edge = f"{self.edge()}{bounds}"
         if self.draw(st.integers(0, 2)) == 0:
             bounds, by = self.pick(["{1,3}", "{0,2}", "{2,4}"]), ""
             if bounds != "{2,4}":
                 by = self.pick([" by weight", ""])
-            edge = f"$e:{self.pick(['knows', '<knows>'])}{bounds}{by} {self.along()}"
+            edge = f"$e:{self.edge()}{bounds}{by} {self.along()}"
         name = next(self.names)
         condition = self.pick(["", f"${name}.length > 1", f"${name}.cost < 3", f"size(${name}.nodes) >= 3"])
         number = "path" if "by weight" in edge or self.draw(st.integers(0, 2)) else "paths"
@@ -373,8 +384,8 @@ class Writer:
         columns = [f"${v}.{p}" for v in people for p in ("name", "rank", "tier", "big", "id")] + [
             f"${v}.name" for v in cities
         ]
-        columns += [f"${v}.weight" for v in edges]
-        columns += [f"count {{ ${v} knows{self.pick(['', '{0,2}'])} $z }}" for v in people]
+        columns += [f"${v}.{p}" for v in edges for p in ("weight", "weight", "id", "from")]
+        columns += [f"count {{ ${v} {self.pick(WORDS)}{self.pick(['', '{0,2}'])} $z }}" for v in people]
         columns += [f'case when exists {{ ${v} livesIn $z }} then "home" else ${v}.tier end' for v in people]
         columns += [f"coalesce(${v}.rank, 0) + 1" for v in people] + [f"substring(${v}.note, 2, 3)" for v in people]
         columns += [f"{{a: ${v}.rank, b: ${v}.tier, c: ${v}.big}}" for v in people]
@@ -391,7 +402,7 @@ class Writer:
         return f"return {distinct}{{ {', '.join(shown)} }} {order} {self.cut()}"
 
     def aggregated(self, people: list[str], edges: list[str], keys: list[str]) -> str:
-        functions = [f"count(${v})" for v in people + edges] + [f"count(distinct ${v})" for v in people]
+        functions = [f"count({d}${v})" for v in people + edges for d in ("", "distinct ")]
         functions += [f"{f}(${v}.rank)" for v in people for f in ("sum", "avg", "min", "max", "count", "count")]
         functions += [f"{f}(${v}.rank)" for v in people for f in ("collect", "median")]
         functions += [f"{f}(distinct ${v}.rank)" for v in people for f in ("sum", "avg", "collect")]

@@ -183,10 +183,11 @@ def _embedded(view: View, text: TextQuery) -> InputChoice:
 
 def _with_adjacency(view: View, plan: ReadPlan, choices: Sequence[InputChoice]) -> tuple[InputChoice, ...]:
     """The choices, saying of which edges the adjacency is not stored."""
-    tables = {hop_name(expansion): f"edge:{expansion.edge}" for expansion in plan.pattern.expansions}
+    tables = {hop_name(hop): [f"edge:{name}" for name in hop.edges] for hop in plan.pattern.expansions}
     noted = []
     for choice in choices:
-        is_missing = choice.path == "csr" and choice.what in tables and adjacency_rows(view, tables[choice.what]) == 0
+        keys = tables.get(choice.what, ()) if choice.path == "csr" else ()
+        is_missing = any(adjacency_rows(view, key) == 0 for key in keys)
         noted.append(replace(choice, estimate=f"{choice.estimate}, not stored") if is_missing else choice)
     return tuple(noted)
 
@@ -201,5 +202,5 @@ def _columns(query: RelationalQuery, arguments: Arguments) -> tuple[InputColumns
     for hop in query.hops:
         bound = ("id",) if hop.expansion.reads_edges else ()
         columns = tuple(dict.fromkeys(("src", "dst", *bound, *(column.stored for column in hop.columns))))
-        texts.append(InputColumns(hop.edges, (hop.table_key,), columns, Predicate(hop.filters, arguments).filter))
+        texts.append(InputColumns(hop.edges, hop.table_keys, columns, Predicate(hop.filters, arguments).filter))
     return tuple(texts)

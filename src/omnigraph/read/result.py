@@ -121,7 +121,7 @@ def _link(plan: ReadPlan, hop: Expansion) -> Link:
         for projection, column in zip(plan.projections, plan.columns, strict=True)
         if isinstance(projection.expression, PropertyRef) and projection.expression.variable == hop.edge_variable
     }
-    return Link(hop.edge, source, target, properties)
+    return Link("|".join(hop.edges), source, target, properties)
 
 
 TABLE_ROWS = 50

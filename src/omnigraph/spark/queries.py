@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -250,7 +250,7 @@ class _Relations:
         while not level.isEmpty():
             distance += 1
             if distance > MAX_LEVELS:
-                message = f"the walk along {hop.expansion.edge} does not end after {MAX_LEVELS} hops"
+                message = f"the walk along {'|'.join(hop.expansion.edges)} does not end after {MAX_LEVELS} hops"
                 raise ResourceExhausted(message, hint=f"give an upper end: {{{hop.expansion.min_hops},{MAX_LEVELS}}}")
             self.add(seen, reached)
             name, query = next_level(hop, distance, seen)
@@ -318,11 +318,18 @@ def _nodes(view: View, spark: SparkSession, node: NodeInput, arguments: Argument
 
 
 def _edges(view: View, spark: SparkSession, hop: HopInput, arguments: Arguments) -> DataFrame:
+    from pyspark.sql.functions import lit
+
     names = ["src", "dst", *(["id"] if hop.expansion.reads_edges else [])]
     stored = list(dict.fromkeys([*names, *(column.stored for column in hop.columns)]))
-    frame = table_frame(view, spark, hop.table_key, stored, Predicate(hop.filters, arguments).filter)
-    aliased = [frame[column.stored].alias(column.alias) for column in hop.columns]
-    return frame.select(*(frame[name] for name in names), *aliased)
+    text = Predicate(hop.filters, arguments).filter
+    frames = []
+    for edge, key in zip(hop.expansion.edges, hop.table_keys, strict=True):
+        frame = table_frame(view, spark, key, stored, text)
+        kind = [lit(edge).alias(TYPE)] if hop.expansion.others else []
+        aliased = [frame[column.stored].alias(column.alias) for column in hop.columns]
+        frames.append(frame.select(*(frame[name] for name in names), *kind, *aliased))
+    return reduce(lambda whole, frame: whole.unionByName(frame), frames)
 
 
 def _cut(cut: exp.Limit | exp.Offset, arguments: Mapping[str, Any]) -> exp.Expression:

@@ -64,6 +64,8 @@ STATEMENTS = [
         "return distinct { $b.email as who, $c.name } order { who desc } limit 5 offset 2",
     ),
     ("match (n:Note) return n", "match { $n: Note } return { $n }"),
+    ("MATCH (a:Person)-[e:LIVES_IN|:NOTE]->(b) RETURN a.email", "match { $a: Person  $a $e:livesIn|note $b } return { $a.email }"),
+    ("MATCH (a:Person)-[:NOTE | LIVES_IN]->(b) RETURN a.email", "match { $a: Person  $a note|livesIn $b } return { $a.email }"),
     ("MATCH (a:Person)-[:KNOWS]-(b) RETURN a.email, count(*) AS n", "match { $a: Person  $a <knows> $b } return { $a.email, count($a) as n }"),
     (
         "MATCH (a:Person) OPTIONAL MATCH (a)-[:LIVES_IN]->(c) RETURN a.email, c.name;",
@@ -135,3 +137,10 @@ def test_a_mistake_in_a_long_text_is_found_as_soon_as_in_a_short_one(text: str, 
 def test_a_long_text_is_completed_as_soon_as_a_short_one(library: Catalog) -> None:
     text = "a" * LONG + "("
     assert completions(text, 1, len(text) + 1, library)
+
+
+def test_edges_after_another_one_and_their_properties_are_completed(library: Catalog) -> None:
+    before, after = "query q() { match { $p: Person  $p livesIn|", "query q() { match { $p $e:livesIn|note $c  $e."
+    labels = [{one.label for one in completions(text, 1, len(text) + 1, library)} for text in (before, after)]
+    assert {"knows", "note"} <= labels[0]
+    assert labels[1] == {"id", "from", "to"}

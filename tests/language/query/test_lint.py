@@ -88,6 +88,18 @@ def test_edges_that_are_unique_between_two_nodes_can_be_counted_by_their_ends() 
     assert lint_queries(counted, catalog).findings == ()
 
 
+def test_edges_of_two_types_may_join_the_same_nodes() -> None:
+    catalog = compile_schema(
+        "node A { x: String @key }\nedge To: A -> A { @unique(src, dst) }\nedge By: A -> A { @unique(src, dst) }"
+    )
+    counted = "query q() { match { $a: A $a to|by $b } return { $a.x, count($b) as n } }"
+    (finding,) = lint_queries(counted, catalog).findings
+    assert (
+        finding.message
+        == "several To or By edges between two nodes count once; bind the edge ($e:to|by) to count edges"
+    )
+
+
 def test_what_an_insert_matches_should_be_connected(library: Catalog) -> None:
     pairs = "query q($n: String) { insert Note { label: $n } match { $p: Person $c: City } }"
     assert [finding.code for finding in lint_queries(pairs, library).findings] == ["L205"]

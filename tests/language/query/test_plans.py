@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from omnigraph._internal.caches import LruCache
+from omnigraph.errors import QueryError
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.query import plan
 from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import Binding, Expansion
+from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.values.types import PropertyType, Scalar
 
 
@@ -73,6 +75,42 @@ def test_hops_and_edge_variables(library: Catalog) -> None:
     assert first == Expansion("a", "b", "Knows", "out", 2, 4)
     assert second == Expansion("a", "c", "Knows", "out", 1, 1, "e")
     assert (third.min_hops, third.max_hops) == (1, 1)
+
+
+def test_a_step_follows_edges_of_several_types(library: Catalog) -> None:
+    one, far, both = (
+        read(
+            "$p $e:livesIn|note $c $a <knows>{1,2} $b $a knows $b $c note | livesin $q", library, "$e.from"
+        ).pattern.expansions[::2]
+        + read("$a: Person $b: Person $a < knows > $b", library).pattern.expansions
+    )
+    assert one == Expansion("p", "c", "LivesIn", "out", edge_variable="e", others=("Note",))
+    assert (far.edge, far.others) == ("Knows", ())
+    assert both.direction == "both"
+    back = read("$c: City $c note | livesin $q", library)
+    assert back.pattern.expansions == (Expansion("c", "q", "Note", "in", others=("LivesIn",)),)
+    assert {"edge:Note", "edge:LivesIn"} <= {*back.reads}
+
+
+def test_an_edge_of_several_types_has_what_they_declare_alike() -> None:
+    schema = compile_schema(
+        "node A { k: String @key }\nedge R: A -> A { x: I32  kind: enum(a, b)  y: I32  same: enum(p) }\n"
+        "edge S: A -> A { x: I32?  kind: enum(a, c)  y: I64  same: enum(p) }"
+    )
+    types = {
+        column: compile_query(f"query q() {{ match {{ $a $e:r|s $b }} return {{ $e.{column} as c }} }}", schema)
+        .projections[0].expression.type
+        for column in ("x", "kind", "same", "id", "to")
+    }  # fmt: skip
+    assert {name: str(type_) for name, type_ in types.items()} == {
+        "x": "I32?", "kind": "String", "same": "enum(p)", "id": "String", "to": "String"
+    }  # fmt: skip
+    with pytest.raises(QueryError, match=r"R\|S has no property 'y'"):
+        compile_query("query q() { match { $a $e:r|s $b } return { $e.y } }", schema)
+    with pytest.raises(QueryError, match=r"R\|S has no number 'y'"):
+        compile_query(
+            "query q() { match { shortest path $w from $a to $b along r|s{1,3} by y } return { $w.cost } }", schema
+        )
 
 
 def test_an_edge_may_be_called_like_an_operator(library: Catalog) -> None:

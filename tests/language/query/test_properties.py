@@ -144,6 +144,7 @@ def _clauses(inner: SearchStrategy[syntax.Expr]) -> SearchStrategy[syntax.Clause
     at = st.just(AT)
     hops = st.builds(syntax.Hops, st.integers(0, 9), st.one_of(st.none(), st.integers(0, 9)), at)
     per_hop = st.builds(syntax.EachHop, st.none() | variables, st.none() | variables, inner, at)
+    others = st.lists(st.builds(syntax.Word, names, at), max_size=2).map(tuple)
     return st.one_of(
         st.builds(syntax.BindingClause, variables, type_names, st.lists(assignments, max_size=2).map(tuple), at, at),
         st.builds(
@@ -154,13 +155,11 @@ def _clauses(inner: SearchStrategy[syntax.Expr]) -> SearchStrategy[syntax.Clause
             st.booleans(),
             st.one_of(st.none(), variables),
             st.one_of(st.none(), hops),
-            at,
-            at,
-            at,
-            at,
+            *(at, at, at, at, st.none(), others),
         ),
         st.builds(
-            syntax.TraversalClause, variables, names, variables, st.booleans(), variables, hops, at, at, at, at, per_hop
+            syntax.TraversalClause,
+            *(variables, names, variables, st.booleans(), variables, hops, at, at, at, at, per_hop, others),
         ),
         st.builds(syntax.FilterClause, inner, at),
         st.builds(
@@ -193,11 +192,7 @@ def _clauses(inner: SearchStrategy[syntax.Expr]) -> SearchStrategy[syntax.Clause
                 st.booleans(),
                 variables,
                 hops,
-                at,
-                at,
-                at,
-                at,
-                per_hop,
+                *(at, at, at, at, per_hop, others),
             ),
             st.one_of(st.none(), st.sampled_from(["weight", "x_1"])),
             st.booleans(),

@@ -129,12 +129,12 @@ def _parses(text: str) -> bool:
 
 _BOUND = re.compile(r"\$(\w+)\s*:\s*([A-Z]\w*)")
 _WALKED = re.compile(
-    r"\$(\w+)\s+(?:\$(\w+)\s*:\s*)?<?([a-z]\w*)>?(?:\s*\{\d+,\d*\})?\s+\$(\w+)(?:\s+via\s+\$(\w+))?(?:\s+after\s+\$(\w+))?"
+    r"\$(\w+)\s+(?:\$(\w+)\s*:\s*)?<?([a-z]\w*(?:\|[a-z]\w*)*)>?(?:\s*\{\d+,\d*\})?\s+\$(\w+)(?:\s+via\s+\$(\w+))?(?:\s+after\s+\$(\w+))?"
 )
 _AFTER_DOT = re.compile(r"\$(\w+)\.(\w*)$")
 _AFTER_COLON = re.compile(r"\$\w+\s*:\s*(\w*)$")
 _VARIABLE = re.compile(r"\$(\w*)$")
-_AFTER_VARIABLE = re.compile(r"\$(\w+)\s+(?:\$\w+\s*:\s*)?(\w*)$")
+_AFTER_VARIABLE = re.compile(r"\$(\w+)\s+(?:\$\w+\s*:\s*)?<?(?:\w+\|)*(\w*)$")
 _WORD = re.compile(r"(\w*)$")
 _STATEMENT = re.compile(r"\b(insert|create|upsert|update|delete)\s+(\w*)$")
 _PARAMETER = re.compile(r"query\s+\w+\s*\(([^)]{0,2000})\)")
@@ -186,10 +186,11 @@ def _types_of_variables(text: str, catalog: Catalog) -> dict[str, tuple[str, ...
     for name, bound in _BOUND.findall(text):
         if bound in catalog.nodes or bound in catalog.interfaces:
             types[name] = (bound,)
-    for near, edge_name, word, far, via, before in _WALKED.findall(text):
-        edge = catalog.edge_by_word(word)
-        if edge is not None:
-            types |= {name: (edge.name,) for name in (edge_name, before) if name}
+    for near, edge_name, words, far, via, before in _WALKED.findall(text):
+        edges = [edge for word in words.split("|") if (edge := catalog.edge_by_word(word)) is not None]
+        if edges:
+            edge = edges[0]
+            types |= {name: tuple(step.name for step in edges) for name in (edge_name, before) if name}
             if via:
                 types[via] = (edge.source,)
             is_backwards = types.get(near) == (edge.target,) and edge.source != edge.target
@@ -200,14 +201,15 @@ def _types_of_variables(text: str, catalog: Catalog) -> dict[str, tuple[str, ...
 
 
 def _properties(types: tuple[str, ...], catalog: Catalog) -> Iterator[Completion]:
-    for name in types:
+    for name in types[:1]:
         entity = catalog.nodes.get(name) or catalog.edges.get(name) or catalog.interfaces.get(name)
         if entity is not None:
             if not isinstance(entity, InterfaceType):
                 yield Completion("id", "property", "String")
             if isinstance(entity, EdgeType):
                 yield from (Completion(end, "property", "String") for end in ("from", "to"))
-            yield from (_property(property) for property in entity.properties.values())
+            others = [catalog.edges[other].properties for other in types[1:]]
+            yield from (_property(own) for name, own in entity.properties.items() if all(name in o for o in others))
 
 
 def _property(property: Property) -> Completion:

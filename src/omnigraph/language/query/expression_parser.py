@@ -34,10 +34,11 @@ TOKENS = {
     # A list of plain numbers or strings is also one token, so that thousands of them are read at once.
     LITERALS: rf"\[[ \t\r\n]*{_PLAIN}(?:[ \t\r\n]*,[ \t\r\n]*{_PLAIN})*+[ \t\r\n]*,?[ \t\r\n]*\]",
     ANNOTATION: r"@[a-z_]+",
-    SIGN: r"!=|<=|>=|[{}()\[\]:,.?=<>+*%-]|/(?!\*)",
+    SIGN: r"!=|<=|>=|[{}()\[\]:,.?=<>+*%|-]|/(?!\*)",
 }
 _ITEM = re.compile(_PLAIN)
-_UNDIRECTED = re.compile(r"<[ \t]*[a-z_][A-Za-z0-9_]*[ \t]*>")
+_WORD = rf"[ \t]*{TOKENS[NAME]}[ \t]*"
+_UNDIRECTED = re.compile(rf"<{_WORD}(?:\|{_WORD})*+>")
 DURATION = re.compile(r"[0-9]+[ \t]+(?:second|minute|hour|day|week|month|year)s?\b(?!\s*:)")
 
 _COMPARISONS = frozenset(get_args(syntax.ComparisonOp))
@@ -414,9 +415,10 @@ class PatternParser(ExpressionParser):
 
     A binding names an entity of a node type or of an interface; `{ property: value }` is equality, or membership for a list
     property. A traversal follows an edge, whose word is found whatever its case; its direction follows from the types of its
-    ends. `<edge>` follows it either way, `{m,n}` takes m to n hops (m may be 0: the end is then the start itself), `{m,}` any
-    number from m on, and `$e:edge` names the edge itself. A bare `$x` before a word starts a traversal and a minus sign continues
-    the condition before it, so a condition that is just a parameter, or that starts with a minus sign, needs parentheses.
+    ends. `a|b` follows edges of either type, `<edge>` either way, `{m,n}` takes m to n hops (m may be 0: the end is then the
+    start itself), `{m,}` any number from m on, and `$e:edge` names the edge itself. A bare `$x` before a word starts a traversal
+    and a minus sign continues the condition before it, so a condition that is just a parameter, or that starts with a minus sign,
+    needs parentheses.
 
     With a condition, `$e` of several hops is each edge of the walk: `$a $e:edge{1,5} $b where $e.kind = "x"`. `via $n` names the node
     from which each edge but the first starts, and `after $f` the edge before it: `after $f where $e.time > $f.time`.
@@ -499,11 +501,18 @@ class PatternParser(ExpressionParser):
             return text not in RESERVED
         return text == "<" and self._cursor.reread(EDGE, _UNDIRECTED)
 
-    def edge(self) -> Token:
-        """edge: NAME | '<' NAME '>'"""
+    def edge(self) -> list[Token]:
+        """edge: NAME ('|' NAME)* | '<' NAME ('|' NAME)* '>'"""
         if self._cursor.token.text == "<":
             self._cursor.reread(EDGE, _UNDIRECTED)
-        return self._cursor.expect(NAME, EDGE)
+        first = self._cursor.expect(NAME, EDGE)
+        if first.kind == EDGE:
+            words = re.finditer(TOKENS[NAME], first.text)
+            return [Token(EDGE, word[0], first.offset + word.start() * (place > 0)) for place, word in enumerate(words)]
+        edges = [first]
+        while self._cursor.accept("|"):
+            edges.append(self._cursor.expect(NAME))
+        return edges
 
     def traversal(self, source: Token) -> syntax.TraversalClause:
         """traversal: VARIABLE (VARIABLE ':')? edge hops? VARIABLE
@@ -512,10 +521,10 @@ class PatternParser(ExpressionParser):
         variable = self._cursor.accept(VARIABLE)
         if variable is not None:
             self._cursor.expect(":")
-        edge, hops = self.edge(), self.hops()
+        edges, hops = self.edge(), self.hops()
         target = self._cursor.expect(VARIABLE)
         per_hop = None if variable is None else self.per_hop(hops is not None)
-        return self._traversal(source, variable, edge, hops, target, per_hop)
+        return self._traversal(source, variable, edges, hops, target, per_hop)
 
     def per_hop(self, is_walk: bool) -> syntax.EachHop | None:
         """per_hop: ('via' VARIABLE)? ('after' VARIABLE)? 'where' expression"""
@@ -530,17 +539,17 @@ class PatternParser(ExpressionParser):
         self,
         source: Token,
         variable: Token | None,
-        edge: Token,
+        edges: list[Token],
         hops: syntax.Hops | None,
         target: Token,
         per_hop: syntax.EachHop | None,
     ) -> syntax.TraversalClause:
-        undirected = edge.kind == EDGE
+        edge, *others = edges
         return syntax.TraversalClause(
             source=source.text[1:],
-            edge=edge.text[1:-1].strip() if undirected else edge.text,
+            edge=edge.text,
             target=target.text[1:],
-            undirected=undirected,
+            undirected=edge.kind == EDGE,
             edge_variable=None if variable is None else variable.text[1:],
             hops=hops,
             at=self.at(source),
@@ -548,6 +557,7 @@ class PatternParser(ExpressionParser):
             target_at=self.at(target),
             edge_variable_at=self.at(variable or edge),
             per_hop=per_hop,
+            others=tuple(syntax.Word(other.text, self.at(other)) for other in others),
         )
 
     def hops(self) -> syntax.Hops | None:
@@ -589,12 +599,12 @@ class PatternParser(ExpressionParser):
         followed = self._cursor.accept(VARIABLE)
         if followed is not None:
             self._cursor.expect(":")
-        edge, hops = self.edge(), self.hops()
+        edges, hops = self.edge(), self.hops()
         weight = self._cursor.expect(NAME) if self._cursor.accept("by") else None
         per_hop = None if followed is None else self.per_hop(is_walk=True)
         return syntax.PathClause(
             None if variable is None else variable.text[1:],
-            self._traversal(source, followed, edge, hops, target, per_hop),
+            self._traversal(source, followed, edges, hops, target, per_hop),
             None if weight is None else weight.text,
             is_every,
             at=self.at(word),

@@ -36,6 +36,7 @@ FORMS: tuple[Form, ...] = (
     ),
     Form("node", "$p: Type { property: value }", 'query q() { match { $p: Person { name: "Ada" } } return { $p } }'),
     Form("hop", "$a edge $b", _clause("$p knows $q", "$q.name")),
+    Form("hop by any of several edges", "$a edge|other $b, $a $e:edge|other{1,3} $b where …", _clause("$p knows|follows $q", "$q.name")),
     Form("hop either way", "$a <edge> $b", _clause("$p <knows> $q", "$q.name")),
     Form("several hops", "$a edge{1,3} $b, $a edge{1,} $b", _clause("$p knows{1,3} $q", "$q.name")),
     Form(
@@ -123,6 +124,7 @@ SCHEMA = """node Person {
 }
 node City { name: String @key }
 edge Knows: Person -> Person { since: Date?  weight: F64? }
+edge Follows: Person -> Person { since: Date? }
 edge LivesIn: Person -> City
 """
 """The schema of the examples."""

@@ -17,7 +17,7 @@ _CLAUSE = re.compile(
 )
 _NODE = re.compile(r"\s*\(\s*(?P<name>\w*)\s*(?::\s*(?P<type>\w+))?\s*(?:\{(?P<properties>[^}]*)\})?\s*\)")
 _EDGE = re.compile(
-    r"\s*(?P<back><)?-\s*(?:\[\s*(?P<name>\w*)\s*(?::\s*(?P<type>\w+))?\s*(?P<hops>\*[\d.]*)?[^\]]*\])?\s*-(?P<forward>>)?"
+    r"\s*(?P<back><)?-\s*(?:\[\s*(?P<name>\w*)\s*(?::\s*(?P<type>\w+(?:\s*\|\s*:?\s*\w+)*))?\s*(?P<hops>\*[\d.]*)?[^\]]*\])?\s*-(?P<forward>>)?"
 )
 _SHORTEST = re.compile(r"\s*(?:(\w+)\s*=\s*)?(all)?shortestpaths?\s*\((.*)\)\s*,?\s*$", re.IGNORECASE | re.DOTALL)
 _SELECT = re.compile(
@@ -123,7 +123,7 @@ def _path(text: str, variables: list[str], shortest: str | None = None) -> str |
 
 
 def _hop(left: str, edge: re.Match[str], right: str, shortest: str | None) -> str:
-    word = edge_word(edge["type"] or "edge")
+    word = "|".join(map(edge_word, re.findall(r"\w+", edge["type"] or "edge")))
     bounds = ""
     if edge["hops"]:
         low, dots, high = edge["hops"][1:].partition("..")

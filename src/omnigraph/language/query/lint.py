@@ -377,12 +377,15 @@ def _count_advice(compiled: plan.ReadPlan, catalog: Catalog, names: tuple[str, .
     inside = [*expressions, *compiled.pattern.filters]
     blocks = [inner for expression in inside for inner in plan.walk(expression) if isinstance(inner, plan.CountOf)]
     counted += [hop for block in blocks for hop in block.block.expansions]
-    for edge in dict.fromkeys(hop.edge for hop in counted if hop.edge_variable is None):
-        rules = [rule for rule in catalog.edges[edge].constraints if rule.kind in ("key", "unique")]
-        if not any({*rule.fields} <= {"src", "dst"} for rule in rules):
-            word = edge[0].lower() + edge[1:]
-            message = f"several {edge} edges between two nodes count once; bind the edge ($e:{word}) to count edges"
-            yield QueryFinding("info", "L209", message, names, edge)
+    for edges in dict.fromkeys(hop.edges for hop in counted if hop.edge_variable is None):
+        rules = [rule for rule in catalog.edges[edges[0]].constraints if rule.kind in ("key", "unique")]
+        if len(edges) > 1 or not any({*rule.fields} <= {"src", "dst"} for rule in rules):
+            word = "|".join(edge[0].lower() + edge[1:] for edge in edges)
+            message = (
+                f"several {' or '.join(edges)} edges between two nodes count once; "
+                f"bind the edge ($e:{word}) to count edges"
+            )
+            yield QueryFinding("info", "L209", message, names, "|".join(edges))
 
 
 def _never_advice(pattern: plan.Pattern, names: tuple[str, ...]) -> Iterator[QueryFinding]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from omnigraph.language.catalog import EdgeType
+from omnigraph.language.catalog import EdgeType, stored_type
 from omnigraph.language.parsing.cursor import Position
 from omnigraph.language.query import plan, syntax
 from omnigraph.language.query.expressions import ExpressionChecker, suggestion
@@ -236,28 +236,46 @@ class _PatternChecker:
     # ------------------------------------------------------------ traversals
 
     def _expand(self, clause: syntax.TraversalClause) -> plan.Expansion:
-        edge = self._checking.catalog.edge_by_word(clause.edge)
-        if edge is None:
-            hint = suggestion(clause.edge, [name[0].lower() + name[1:] for name in self._checking.catalog.edges])
-            raise self._checking.refuse("T4", f"unknown edge '{clause.edge}'", clause.edge_at, hint)
+        members = self._members(clause)
+        edge = _in_common(members)
         if clause.undirected and edge.source != edge.target:
             message = f"{edge.name} goes from {edge.source} to {edge.target} and cannot be followed both ways"
-            raise self._checking.refuse("T22", message, clause.edge_at, f"write {clause.edge} without < >")
+            raise self._checking.refuse("T22", message, clause.edge_at, f"write {clause.words} without < >")
         minimum, maximum = self._hops(clause, edge)
         self._refuse_taken(clause.source, clause.at)
         self._refuse_taken(clause.target, clause.target_at)
         direction = self._direction(clause, edge)
-        self._checking.reads.update((edge.table_key, f"node:{edge.source}", f"node:{edge.target}"))
+        self._checking.reads.update(member.table_key for member in members)
+        self._checking.reads.update((f"node:{edge.source}", f"node:{edge.target}"))
+        first, *others = (member.name for member in members)
+        expansion = plan.Expansion(
+            clause.source, clause.target, first, direction, minimum, maximum, others=tuple(others)
+        )
         if clause.per_hop is not None:
-            walk = self._walk(clause, clause.per_hop, edge)
-            return plan.Expansion(
-                clause.source, clause.target, edge.name, direction, minimum, maximum, None, None, walk
-            )
+            return replace(expansion, walk=self._walk(clause, clause.per_hop, edge))
         if clause.edge_variable is not None:
             self._bind_edge(clause, clause.edge_variable, edge)
-        return plan.Expansion(
-            clause.source, clause.target, edge.name, direction, minimum, maximum, clause.edge_variable
-        )
+        return replace(expansion, edge_variable=clause.edge_variable)
+
+    def _members(self, clause: syntax.TraversalClause) -> list[EdgeType]:
+        """The edge types that a traversal names."""
+        catalog, members = self._checking.catalog, list[EdgeType]()
+        for word in (syntax.Word(clause.edge, clause.edge_at), *clause.others):
+            edge = catalog.edge_by_word(word.name)
+            if edge is None:
+                hint = suggestion(word.name, [name[0].lower() + name[1:] for name in catalog.edges])
+                raise self._checking.refuse("T4", f"unknown edge '{word.name}'", word.at, hint)
+            if edge in members:
+                raise self._checking.refuse("T4", f"'{word.name}' is named twice in one step", word.at)
+            first = members[0] if members else edge
+            if (edge.source, edge.target) != (first.source, first.target):
+                message = (
+                    f"{first.name} goes from {first.source} to {first.target}, "
+                    f"{edge.name} from {edge.source} to {edge.target}"
+                )
+                raise self._checking.refuse("T5", message, word.at, "edges of one step join the same node types")
+            members.append(edge)
+        return members
 
     def _walk(self, clause: syntax.TraversalClause, per_hop: syntax.EachHop, edge: EdgeType) -> plan.Walk:
         """The conditions along a walk; its variables are known in them only."""
@@ -288,7 +306,7 @@ class _PatternChecker:
         hops = traversal.hops
         if hops is None or hops.maximum is None or hops.maximum > MAX_PATH_HOPS:
             at = traversal.edge_at if hops is None else hops.at
-            hint = f"write along {traversal.edge}{{1,6}}"
+            hint = f"write along {traversal.words}{{1,6}}"
             raise self._checking.refuse("T15", f"a path needs a maximum of at most {MAX_PATH_HOPS} hops", at, hint)
         if clause.is_every and clause.weight is not None:
             hint = f"write shortest path … by {clause.weight}"
@@ -302,11 +320,12 @@ class _PatternChecker:
             raise self._checking.refuse("T23", message, clause.variable_at)
         expansion = self._expand(traversal)
         if clause.weight is not None:
-            properties = self._checking.catalog.edges[expansion.edge].properties
+            edge = _in_common(self._members(traversal))
+            properties = edge.properties
             known = properties.get(clause.weight)
             if known is None or not known.type.scalar.is_numeric or known.type.is_list:
                 numbers = [name for name, property_ in properties.items() if property_.type.scalar.is_numeric]
-                message = f"{expansion.edge} has no number '{clause.weight}'"
+                message = f"{edge.name} has no number '{clause.weight}'"
                 raise self._checking.refuse("T15", message, clause.weight_at, suggestion(clause.weight, numbers))
         self._scope.paths.add(name)
         return replace(expansion, path=plan.Path(name, clause.weight, clause.is_every))
@@ -316,14 +335,14 @@ class _PatternChecker:
         if hops is None:
             if clause.per_hop is not None:
                 hint = (
-                    f"write {clause.edge}{{1,3}}, or the condition of one hop as a clause of its own, without `where`"
+                    f"write {clause.words}{{1,3}}, or the condition of one hop as a clause of its own, without `where`"
                 )
                 raise self._checking.refuse("T23", "`where` is for a walk of several hops", clause.per_hop.at, hint)
             return 1, 1
         if clause.edge_variable is not None and clause.per_hop is None:
             name = clause.edge_variable
             end, bounds = "" if hops.maximum is None else hops.maximum, hops.minimum
-            written = f"${clause.source} ${name}:{clause.edge}{{{bounds},{end}}} ${clause.target} where ${name}.…"
+            written = f"${clause.source} ${name}:{clause.words}{{{bounds},{end}}} ${clause.target} where ${name}.…"
             hint = f"write {written}, or leave ${name} out"
             message = f"${name} stands for each edge of several hops, and needs a condition on each"
             raise self._checking.refuse("T23", message, hops.at, hint)
@@ -381,3 +400,18 @@ class _PatternChecker:
         if isinstance(condition, syntax.Logical) and condition.op == "and":
             return [part for operand in condition.operands for part in self._conditions(operand, expressions)]
         return [(expressions or self._expressions).condition(condition)]
+
+
+def _in_common(members: list[EdgeType]) -> EdgeType:
+    """What an edge of any of these types has: the properties that all of them declare with the same type."""
+    first, *others = members
+    if not others:
+        return first
+    properties = {}
+    for name, property in first.properties.items():
+        types = [property.type, *(other.properties[name].type for other in others if name in other.properties)]
+        if len(types) == len(members) and len({*map(stored_type, types)}) == 1:
+            words = property.type.enum if len({type_.enum for type_ in types}) == 1 else ()
+            type_ = replace(property.type, nullable=any(type_.nullable for type_ in types), enum=words)
+            properties[name] = replace(property, type=type_)
+    return replace(first, name="|".join(member.name for member in members), properties=properties)

@@ -342,6 +342,13 @@ class Expansion(Frozen):
     edge_variable: str | None = None
     path: Path | None = None
     walk: Walk | None = None
+    others: tuple[str, ...] = ()
+    """Further edge types between the same node types: it follows their edges too."""
+
+    @property
+    def edges(self) -> tuple[str, ...]:
+        """All edge types that it follows."""
+        return (self.edge, *self.others)
 
     @property
     def is_searched(self) -> bool:

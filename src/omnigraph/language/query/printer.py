@@ -154,7 +154,7 @@ class _ExpressionText:
         return f"{via}{after} where {condition}"
 
     def _edge(self, clause: syntax.TraversalClause) -> str:
-        edge = f"<{clause.edge}>" if clause.undirected else clause.edge
+        edge = f"<{clause.words}>" if clause.undirected else clause.words
         if clause.edge_variable is not None:
             edge = f"{self._sigil}{clause.edge_variable}:{edge}"
         if clause.hops is not None:

@@ -258,6 +258,13 @@ class TraversalClause(Frozen):
     target_at: Position = field(compare=False, repr=False)
     edge_variable_at: Position = field(compare=False, repr=False)
     per_hop: EachHop | None = None
+    others: tuple[Word, ...] = ()
+    """The edges after the first of `knows|likes`."""
+
+    @property
+    def words(self) -> str:
+        """Its edges as they are written."""
+        return "|".join((self.edge, *(other.name for other in self.others)))
 
 
 class FilterClause(Frozen):

@@ -559,12 +559,12 @@ class _Joining:
 
     def _reach_of(self, hop: Expansion, is_forward: bool) -> tuple[float, int]:
         """(how many nodes one node is expected to reach, how many there are)."""
-        key = (hop.edge, hop.direction, hop.max_hops, is_forward)
+        key = (hop.edges, hop.direction, hop.max_hops, is_forward)
         if key not in self.reach:
             edge = self.view.catalog.edges[hop.edge]
             ends = (edge.target, edge.source) if (hop.direction == "in") == is_forward else (edge.source, edge.target)
             near, far = (max(self.view.rows(f"node:{name}"), 1) for name in ends)
-            degree = self.view.rows(f"edge:{hop.edge}") * len(WAYS[hop.direction]) / near
+            degree = sum(self.view.rows(f"edge:{name}") for name in hop.edges) * len(WAYS[hop.direction]) / near
             self.reach[key] = min(degree ** min(hop.max_hops, 6), far), far
         return self.reach[key]
 
@@ -578,7 +578,7 @@ class _Joining:
 
     def _move(self, hop: Expansion, is_forward: bool, part: Bindings) -> Move:
         near, walk = hop.source if is_forward else hop.target, self._walk(hop, is_forward)
-        key = (near, hop.edge, walk.direction, hop.min_hops, hop.max_hops, hop.path is None)
+        key = (near, hop.edges, walk.direction, hop.min_hops, hop.max_hops, hop.path is None)
         if key not in part.costs:
             _, numbers = self._local(part, near, hop, is_forward)
             cost = walk.cost(numbers)

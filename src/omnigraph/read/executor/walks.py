@@ -27,15 +27,15 @@ WAYS: dict[Direction, tuple[Way, ...]] = {"out": ("out",), "in": ("in",), "both"
 
 @dataclass(frozen=True)
 class NodeNeighbours:
-    """Each neighbour of a node once, in one or both directions."""
+    """Each neighbour of a node once, by edges of one type or of several between the same node types, in one or both directions."""
 
     compact: GraphArrays
-    edge: str
+    edges: tuple[str, ...]
     direction: Direction
 
     @cached_property
     def parts(self) -> list[Adjacency]:
-        return [self.compact.neighbours(self.edge, way) for way in WAYS[self.direction]]
+        return [self.compact.neighbours(edge, way) for edge in self.edges for way in WAYS[self.direction]]
 
     @cached_property
     def width(self) -> int:
@@ -44,7 +44,9 @@ class NodeNeighbours:
     def counts(self, numbers: np.ndarray) -> np.ndarray:
         """How many neighbours each number has, at most."""
         counts = self.parts[0].counts(numbers)
-        return counts if len(self.parts) == 1 else counts + self.parts[1].counts(numbers)
+        for part in self.parts[1:]:
+            counts = counts + part.counts(numbers)
+        return counts
 
     def any_order(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Like `expand`, in any order and with repetitions."""
@@ -52,11 +54,11 @@ class NodeNeighbours:
 
         if len(self.parts) == 1:
             return self.parts[0].expand(numbers)
-        (owners, targets), (more, others) = (part.expand(numbers) for part in self.parts)
-        return np.concatenate([owners, more]), np.concatenate([targets, others])
+        owners, targets = zip(*(part.expand(numbers) for part in self.parts), strict=True)
+        return np.concatenate(owners), np.concatenate(targets)
 
     def exact_counts(self, numbers: np.ndarray) -> np.ndarray:
-        """How many neighbours each number has; of those in both directions, one in each direction counts once."""
+        """How many neighbours each number has; one that several edges lead to counts once."""
         import numpy as np
 
         if len(self.parts) == 1:
@@ -71,8 +73,9 @@ class NodeNeighbours:
         if len(near) * FEW_OF_ALL > self.parts[0].size:
             keys = near.astype(np.int64) * self.width + far
             kept = np.zeros(len(near), bool)
-            for way in WAYS[self.direction]:
-                kept |= self.compact.pair_set(self.edge, way, self.width).has(keys)
+            for edge in self.edges:
+                for way in WAYS[self.direction]:
+                    kept |= self.compact.pair_set(edge, way, self.width).has(keys)
             return kept
         sources = distinct(near)
         owners, targets = self.any_order(sources)
@@ -108,7 +111,7 @@ class HopWalk:
 
     @cached_property
     def neighbours(self) -> NodeNeighbours:
-        return NodeNeighbours(self.compact, self.expansion.edge, self.direction)
+        return NodeNeighbours(self.compact, self.expansion.edges, self.direction)
 
     def cost(self, numbers: np.ndarray) -> int:
         """How many edges will be followed: exact for one hop, an estimate for several."""
@@ -116,10 +119,11 @@ class HopWalk:
         if self.expansion.max_hops <= 1:
             return first + (0 if self.expansion.min_hops else len(numbers))
         view, type_ = self.compact.view, self.compact.view.catalog.edges[self.expansion.edge]
-        nodes, edges = view.rows(f"node:{type_.source}"), view.rows(f"edge:{self.expansion.edge}")
-        degree = max(len(self.neighbours.parts) * edges / max(nodes, 1), 1.0)
+        nodes = view.rows(f"node:{type_.source}")
+        edges = len(WAYS[self.direction]) * sum(view.rows(f"edge:{name}") for name in self.expansion.edges)
+        degree = max(edges / max(nodes, 1), 1.0)
         further = min(self.expansion.max_hops - 1, 6)
-        return int(min(first * degree**further, max(len(numbers), 1) * len(self.neighbours.parts) * float(edges)))
+        return int(min(first * degree**further, max(len(numbers), 1) * float(edges)))
 
     def pairs(self, numbers: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
         """(position in `numbers`, node reached), each pair once. `numbers` may repeat."""

@@ -201,7 +201,7 @@ class GraphArrays:
 
     def fits_query(self, query: RelationalQuery) -> bool:
         """Whether the compact forms of a query's tables would fit in the cache."""
-        edges = sum(self.view.rows(hop.table_key) for hop in query.hops)
+        edges = sum(self.view.rows(key) for hop in query.hops for key in hop.table_keys)
         nodes = sum(self.view.rows(f"node:{type_name}") for node in query.inputs for type_name in node.types)
         return self.fits(nodes, edges)
 
@@ -238,14 +238,14 @@ def despite_lost_segments(view: View, read: Callable[[], Made]) -> Made:
 
 
 def has_ordinals(plan: ReadPlan) -> bool:
-    """Whether a read can use ordinals, which are per table: every variable has one type, there are no paths, no stage before it,
-    and no condition or column computes with aggregates."""
+    """Whether a read can use ordinals, which are per table: every variable and every hop has one type, there are no paths, no stage
+    before it, and no condition or column computes with aggregates."""
     shown = (*(p.expression for p in plan.projections), *(key.expression for key in plan.order))
     computed = [expression for expression in shown if not isinstance(expression, Aggregate)]
     if plan.pattern.start_rows is not None or plan.having or any(is_aggregated(expression) for expression in computed):
         return False
     patterns = list(all_patterns(plan.pattern, shown))
-    if any(hop.is_searched for pattern in patterns for hop in pattern.expansions):
+    if any(hop.is_searched or hop.others for pattern in patterns for hop in pattern.expansions):
         return False
     return all(len(binding.types) == 1 for pattern in patterns for binding in pattern.bindings)
 

@@ -141,14 +141,25 @@ def stream_nodes(view: View, node: NodeInput, arguments: Arguments) -> Stream:
 
 
 def read_edges(view: View, hop: HopInput, arguments: Arguments) -> pa.Table:
-    """Every edge of the hop's type: src, dst, and with an edge variable its id and columns."""
+    """Every edge of the hop's types: src, dst, and where edges are read their ids, columns and, of several types, the type."""
+    import pyarrow as pa
+
     bound = hop.expansion.reads_edges
     names = list(dict.fromkeys(["src", "dst", *(["id"] if bound else []), *(c.stored for c in hop.columns)]))
-    table = view.table(hop.table_key)
     filter_text = Predicate(hop.filters, arguments).filter
-    if table is None:
-        return edge_relation(hop, view.schema(hop.table_key).empty_table().select(names))
-    return edge_relation(hop, read_table(table, names, filter_text, arguments.deadline))
+    parts = []
+    for name, key in zip(hop.expansion.edges, hop.table_keys, strict=True):
+        table = view.table(key)
+        rows = (
+            view.schema(key).empty_table().select(names)
+            if table is None
+            else read_table(table, names, filter_text, arguments.deadline)
+        )
+        part = edge_relation(hop, rows)
+        if bound and hop.expansion.others:
+            part = part.append_column(TYPE, pa.repeat(pa.scalar(name, pa.utf8()), part.num_rows))
+        parts.append(part)
+    return pa.concat_tables(parts)
 
 
 def edge_relation(hop: HopInput, rows: pa.Table) -> pa.Table:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from omnigraph.expressions.sql import literal
 from omnigraph.language.query.plan import UNBOUNDED, Expansion, Path
-from omnigraph.read.sql.shapes import EDGE, KEY, SOURCE, TARGET, HopInput
+from omnigraph.read.sql.shapes import EDGE, KEY, SOURCE, TARGET, TYPE, HopInput
 from omnigraph.relational.sql import column, exp, named, neutral, table
 from omnigraph.values.types import PropertyType, Scalar
 
@@ -66,9 +66,8 @@ def _edges(hop: HopInput) -> exp.Query:
         columns: list[exp.Expression] = [
             named(column(near), SOURCE),
             named(column(far), TARGET),
-            named(column("id"), EDGE),
+            *_edge_itself(hop),
         ]
-        columns += [column(stored.alias) for stored in hop.columns]
         query = exp.select(*columns).from_(table(hop.edges))
         if index:
             query = query.where(exp.NEQ(this=column("src"), expression=column("dst")))
@@ -82,7 +81,7 @@ def _steps(hop: HopInput) -> exp.Query:
     for near, far in _ways(hop):
         columns = [named(column(near), SOURCE), named(column(far), TARGET)]
         if hop.along is not None and hop.along.between:
-            columns += [named(column("id"), EDGE), *(column(stored.alias) for stored in hop.columns)]
+            columns += _edge_itself(hop)
         query = exp.select(*columns).from_(table(hop.edges)).distinct()
         queries.append(query.where(*_each(hop), copy=False))
     return queries[0] if len(queries) == 1 else exp.union(*queries, distinct=True)
@@ -101,7 +100,13 @@ def _state(hop: HopInput) -> list[str]:
     """The columns of a level: the ends, and the last edge if it decides how a walk goes on."""
     if hop.along is None or not hop.along.by_edge:
         return [SOURCE, TARGET]
-    return [SOURCE, TARGET, EDGE, *(stored.alias for stored in hop.columns)]
+    return [SOURCE, TARGET, *hop.identity, *(stored.alias for stored in hop.columns)]
+
+
+def _edge_itself(hop: HopInput) -> list[exp.Expression]:
+    """The columns of an `x` relation that hold an edge, from its `e` relation."""
+    rest = [*hop.identity[1:], *(stored.alias for stored in hop.columns)]
+    return [named(column("id"), EDGE), *map(column, rest)]
 
 
 def _onwards(hop: HopInput, level: str, step: str, *values: exp.Expression) -> exp.Select:
@@ -249,9 +254,8 @@ def _weighted_steps(hop: HopInput) -> exp.Query:
         columns = [
             named(column(near), SOURCE),
             named(column(far), TARGET),
-            named(column("id"), EDGE),
             named(weight.copy(), "w"),
-            *(column(stored.alias) for stored in hop.columns),
+            *_edge_itself(hop),
         ]
         query = (
             exp.select(*columns).from_(table(hop.edges)).where(exp.NEQ(this=column("src"), expression=column("dst")))
@@ -283,7 +287,7 @@ def _best(candidates: exp.Query, state: list[str], path: Path, *, with_length: b
     keys += [neutral("size", column(EDGES, "c"))] if with_length else []
     keys += [] if path.is_every else [column(NODES, "c"), column(EDGES, "c")]
     order = exp.Order(expressions=[exp.Ordered(this=key, desc=False, nulls_first=True) for key in keys])
-    partition: list[exp.Expression] = [column(name, "c") for name in state[:3]]
+    partition: list[exp.Expression] = [column(name, "c") for name in state if name in (SOURCE, TARGET, EDGE, TYPE)]
     number = exp.Anonymous(this="RANK") if path.is_every else exp.RowNumber()
     rank = exp.Window(this=number, partition_by=partition, order=order)
     names = (*state, NODES, EDGES, COST)
@@ -309,7 +313,9 @@ def _same_pair(relation: str, source: str, target: str) -> exp.Select:
 def _same_state(hop: HopInput, relation: str) -> exp.Select:
     """What was reached before of the hop `h` from the level `l`."""
     same = _same_pair(relation, "l", "h")
-    return same if len(_state(hop)) == 2 else same.where(exp.EQ(this=column(EDGE, "r"), expression=column(EDGE, "h")))
+    if len(_state(hop)) == 2:
+        return same
+    return same.where(*(exp.EQ(this=column(name, "r"), expression=column(name, "h")) for name in hop.identity))
 
 
 def _rows(hop: HopInput, name: str) -> exp.Select:

@@ -351,8 +351,8 @@ class Relation:
             self._from(table(relation))
         if expansion.edge_variable is not None:
             columns: dict[str, exp.Expression] = {c.stored: column(c.alias, relation) for c in hop.columns}
-            edge_types = (expansion.edge,)
-            slot = Slot(expansion.edge_variable, edge_types, True, column(EDGE, relation), None, columns)
+            kind = column(TYPE, relation) if expansion.others else None
+            slot = Slot(expansion.edge_variable, expansion.edges, True, column(EDGE, relation), kind, columns)
             self.slots[expansion.edge_variable] = slot
         if expansion.path is not None:
             values: dict[str, exp.Expression] = {
@@ -360,7 +360,9 @@ class Relation:
             }
             name = expansion.path.variable
             key = column(hops.EDGES if expansion.path.is_every else TARGET, relation)
-            self.slots[name] = Slot(name, (), True, key, None, values)
+            # Edges of several types may have the same ids: then only the nodes tell two paths apart.
+            kind = column(hops.NODES, relation) if expansion.path.is_every and expansion.others else None
+            self.slots[name] = Slot(name, (), True, key, kind, values)
         for variable, end, type_name in ends:
             self._reach(variable, column(end, relation), type_name, nodes, implied)
         if expansion.source == expansion.target and not conditions:

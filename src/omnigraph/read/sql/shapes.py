@@ -32,7 +32,7 @@ Keys = Literal["id", "ordinal"]
 KEY = "k"
 """The key of an entity, in every `n` relation."""
 TYPE = "t"
-"""The type of a node, in an `n` relation over several types."""
+"""The type of an entity, in an `n` relation, or in an `e` or `x` relation with the edges themselves, over several types."""
 SOURCE, TARGET, EDGE = "s", "d", "k"
 """Columns of an `x` relation: both ends as the expansion sees them; with an edge variable also the edge's id."""
 
@@ -98,7 +98,7 @@ class Along:
 
 @dataclass(frozen=True)
 class HopInput:
-    """An expansion. `name` is its `x` relation; `edges` the relation over the edge table: src, dst, (id,) `columns`.
+    """An expansion. `name` is its `x` relation; `edges` the relation over the edge tables: src, dst, (id, (t,)) `columns`.
 
     `source` and `target` name the node inputs at its ends; None if an end is known by its id alone.
     """
@@ -121,8 +121,19 @@ class HopInput:
         return place.startswith(f"{self.block}.")
 
     @property
+    def table_keys(self) -> tuple[str, ...]:
+        return tuple(f"edge:{name}" for name in self.expansion.edges)
+
+    @property
     def table_key(self) -> str:
-        return f"edge:{self.expansion.edge}"
+        """The table of an expansion that follows one type."""
+        (key,) = self.table_keys
+        return key
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns of an `x` relation that say which edge a row is: ids are unique within a type."""
+        return (EDGE, TYPE) if self.expansion.others else (EDGE,)
 
 
 Definition = Callable[[], Sequence[tuple[str, "exp.Query"]]]

@@ -66,7 +66,7 @@ def arrays_form(plan: ReadPlan) -> ArraysForm | None:
     return ArraysForm(
         plan,
         frozenset(name for pattern in patterns for binding in pattern.bindings for name in binding.types),
-        frozenset(hop.edge for pattern in patterns for hop in pattern.expansions),
+        frozenset(name for pattern in patterns for hop in pattern.expansions for name in hop.edges),
         tuple(
             (types[column[0].variable], column[0].column)
             for condition, column in stated
@@ -181,7 +181,7 @@ def _is_counted(plan: ReadPlan) -> bool:
 
 
 def _is_covered(pattern: Pattern) -> bool:
-    if any(hop.walk is not None for hop in pattern.expansions):
+    if any(hop.walk is not None or (hop.others and hop.reads_edges) for hop in pattern.expansions):
         return False
     return all(map(is_covered, pattern.filters)) and all(is_covered(unnest.items) for unnest in pattern.unnests)
 

@@ -77,7 +77,7 @@ def factored_form(plan: ReadPlan) -> FactoredForm | None:
         return None
     if not plan.grouped or plan.distinct or plan.having or not pattern.expansions or not _is_tree(plan):
         return None
-    if any(len(binding.types) > 1 for binding in pattern.bindings):
+    if any(len(binding.types) > 1 for binding in pattern.bindings) or any(hop.others for hop in pattern.expansions):
         return None
     edges = {expansion.edge_variable for expansion in pattern.expansions if expansion.edge_variable is not None}
     for condition in pattern.filters:

@@ -25,7 +25,9 @@ class DirectForm:
 def direct_form(plan: ReadPlan) -> DirectForm | None:
     """The plan, if it only selects, orders or counts columns of its matches."""
     pattern = plan.pattern
-    if pattern.start_rows or pattern.unnests or pattern.optionals or any(hop.is_searched for hop in pattern.expansions):
+    if pattern.start_rows or pattern.unnests or pattern.optionals:
+        return None
+    if any(hop.is_searched or hop.others for hop in pattern.expansions):
         return None
     if plan.distinct or plan.having or any(len(binding.types) > 1 for binding in pattern.bindings):
         return None

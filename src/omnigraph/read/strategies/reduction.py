@@ -286,7 +286,7 @@ class _Reduction:
 
     def _expand(self, hop: HopInput, end: int, ids: list[str]) -> None:
         self.arguments.deadline.check()
-        if hop.expansion.is_searched:
+        if hop.expansion.is_searched or hop.expansion.others:
             raise TooLarge
         path, estimate, expected = self._choose(hop, end, len(ids))
         if hop.expansion.edge_variable is not None:

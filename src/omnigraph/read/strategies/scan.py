@@ -28,7 +28,7 @@ def _answer(read: Read) -> TreeAnswer:
             choices.append(InputChoice(f"${node.variable}", "scan", relations[node.name].num_rows, "", rows))
     for hop in query.hops:
         relations[hop.edges] = sources.read_edges(view, replace(hop, filters=()) if is_plain else hop, arguments)
-        edges = view.rows(hop.table_key)
+        edges = sum(map(view.rows, hop.table_keys))
         choices.append(InputChoice(hop_name(hop.expansion), "sql", relations[hop.edges].num_rows, "", edges))
     return TreeAnswer(tuple(choices), prepared, relations)
 

@@ -106,7 +106,8 @@ class Strategy:
 
 def hop_name(expansion: Expansion) -> str:
     """An expansion as its query writes it."""
-    word = f"<{expansion.edge}>" if expansion.direction == "both" else expansion.edge
+    words = "|".join(expansion.edges)
+    word = f"<{words}>" if expansion.direction == "both" else words
     most = "" if expansion.max_hops == UNBOUNDED else expansion.max_hops
     bounds = "" if expansion.is_step else f"{{{expansion.min_hops},{most}}}"
     edge = f"${expansion.edge_variable}:" if expansion.edge_variable else ""
