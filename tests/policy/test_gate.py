@@ -95,7 +95,10 @@ MATRIX: dict[str, tuple[Callable[[og.Graph, Path], Any], list[og.AccessRequest]]
         lambda g, t: g.query(QUERIES, name="everyone", revision="v1"),
         [og.AccessRequest("read", branch="review")],
     ),
-    "query of an inherited commit": (lambda g, t: g.query(QUERIES, name="everyone", revision="review~1"), READ_MAIN),
+    "query of an inherited commit": (
+        lambda g, t: g.query(QUERIES, name="everyone", revision="review~1"),
+        [og.AccessRequest("read", branch="review"), *READ_MAIN],
+    ),
     "query of a branch": (
         lambda g, t: g.query(QUERIES, name="everyone", revision="review"),
         [og.AccessRequest("read", branch="review")],
@@ -106,7 +109,7 @@ MATRIX: dict[str, tuple[Callable[[og.Graph, Path], Any], list[og.AccessRequest]]
     ),
     "query of a time": (
         lambda g, t: g.query(QUERIES, name="everyone", revision="review", as_of=g.show("main").at),
-        [*READ_MAIN, *READ_MAIN],
+        [*READ_MAIN, og.AccessRequest("read", branch="review"), *READ_MAIN],
     ),
     "query of nothing": (
         lambda g, t: g.query(QUERIES, name="everyone", revision=" nowhere "),

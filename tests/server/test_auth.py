@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from serving import ADD, ALL, tokens
@@ -341,6 +342,29 @@ def test_a_refusal_does_not_tell_which_branch_a_commit_or_tag_is_on(
             assert refused.status_code == 403
             assert refused.text == unknown.text.replace("nowhere", named), path
     graph.tags.delete("unseen")
+    graph.branches.delete("secret", force=True)
+
+
+def test_no_revision_tells_whether_there_is_a_branch(start: Callable[..., TestClient], people: Path) -> None:
+    """Also where it leads to a commit of main, which may be read."""
+    graph = og.open(people)
+    graph.branches.create("secret")
+    graph.mutate(ADD, {"name": "Unseen"}, branch="secret")
+    at = quote(graph.head().at.isoformat())
+    client = start(verifiers=(tokens(ada="t-ada"),), gate=OnlyMain(reads=True))
+    for path in (
+        "catalog?rev={}~0",
+        "catalog?rev={}~1",
+        "entities/Person?rev={}~1",
+        f"catalog?rev={{}}&at={at}",
+        "diff?from=main&to={}~1",
+        "schema/diff?from={}~1&to=main",
+        "log?ref={}~1",
+    ):
+        assert client.get(path.format("main"), headers=ADA).status_code == 200, path
+        unknown, known = (client.get(path.format(name), headers=ADA) for name in ("nowhere", "secret"))
+        assert (unknown.status_code, known.status_code) == (403, 403), path
+        assert known.text == unknown.text.replace("nowhere", "secret"), path
     graph.branches.delete("secret", force=True)
 
 

@@ -96,24 +96,32 @@ class MethodCall:
         """The branch that owns the commit of a revision. The argument becomes that commit, so that the call reads what was
         allowed.
 
-        A revision that names no commit is treated as the name of a branch, so that a refusal does not reveal what exists.
+        A revision that names no commit is treated as the branch that it names, so that a refusal does not reveal what exists.
         """
+        return self.owners(name)[-1]
+
+    def owners(self, name: str = "revision") -> tuple[str, ...]:
+        """The branch that owns the commit of a revision, after the branch by which it is named, if that is another one: who may
+        not know of a branch does not learn from `branch~N`, or from its past, whether there is one."""
         revision, as_of = self.arguments[name], self.arguments.get("as_of") if name == "revision" else None
         if revision == MAIN and as_of is None:
-            return MAIN
+            return (MAIN,)
+        text = str(revision).strip()
+        named = self.found_on(text.partition("~")[0], text)
         try:
             branch, commit_id = self.target._repository.history.revisions.owner(revision, as_of)
         except OmnigraphError:
-            return str(revision).strip()
+            return (named,)
         if commit_id is not None:
             self.arguments[name] = commit_id
             if name == "revision" and "as_of" in self.arguments:
                 self.arguments["as_of"] = None
-        return self.found_on(str(branch), str(revision).strip())
+        is_relative = named != text or as_of is not None
+        return tuple(dict.fromkeys([*([named] if is_relative else []), self.found_on(branch, text)]))
 
     def found_on(self, branch: str, revision: str) -> str:
         """The branch, which a refusal must not name unless the caller did."""
-        if not revision.startswith(branch):
+        if revision != branch:
             self.revisions[branch] = revision
         return branch
 
@@ -144,7 +152,8 @@ def _revisions(action: Action, *names: str) -> Permissions:
         for name in names:
             if call.arguments[name] is not None:
                 types = call.types if action == "export" else None
-                yield AccessRequest(action, branch=call.owner(name), types=types)
+                for branch in call.owners(name):
+                    yield AccessRequest(action, branch=branch, types=types)
 
     return asks
 
@@ -230,10 +239,10 @@ def _apply_schema(call: MethodCall) -> Iterator[AccessRequest]:
 
 
 def _diff_schema(call: MethodCall) -> Iterator[AccessRequest]:
-    yield AccessRequest("read", branch=call.owner("a"))
-    b = call.arguments["b"]
-    if not isinstance(b, Path):
-        yield AccessRequest("read", branch=call.owner("b"))
+    for name in ("a", "b"):
+        if not isinstance(call.arguments[name], Path):
+            for branch in call.owners(name):
+                yield AccessRequest("read", branch=branch)
 
 
 def _create_branch(call: MethodCall) -> Iterator[AccessRequest]:

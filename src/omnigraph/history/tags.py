@@ -66,8 +66,7 @@ class Tags:
             held = self._held_after(error, name)
             if held.commit != commit:
                 raise AlreadyExists(
-                    f"tag '{name}' exists already, at commit {held.commit.id}",
-                    hint="delete it first, or choose another name",
+                    f"tag '{name}' exists already", hint="delete it first, or choose another name"
                 ) from None
             if held.id != tag_id:
                 return
