@@ -407,6 +407,23 @@ def test_a_merge_travels_after_what_it_merged(origin: og.Graph) -> None:
     assert_whole(copy)
 
 
+def test_a_branch_that_merged_a_deleted_one_is_pushed_as_one_commit_or_cloned(origin: og.Graph) -> None:
+    copy = cloned(origin)
+    origin.branches.create("done")
+    add(origin, "d", branch="done")
+    add(origin, "meanwhile")
+    assert origin.branches.merge("done", delete_branch=True).branch_deleted
+    with pytest.raises(NotFastForward, match="of branch 'done', which") as refused:
+        origin.push(copy.uri)
+    assert refused.value.hint is not None
+    assert refused.value.hint.startswith(f"'done' was deleted: make a new copy (omnigraph clone {origin.uri} NEW)")
+    assert "bring 'done'" not in refused.value.hint
+    origin.push(copy.uri, to="incoming")
+    assert copy.branches.merge("incoming").commit is not None
+    assert people(copy) == people(origin)
+    assert_same(origin, cloned(origin, "newest"))
+
+
 def test_a_branch_that_was_made_again_is_another_one(origin: og.Graph) -> None:
     copy = cloned(origin)
     copy.branches.delete("review", force=True)

@@ -284,8 +284,17 @@ class _Transfer:
             raise NotFastForward(
                 f"branch '{self.branch}' builds on commit {ref.id} of branch '{ref.branch}', which "
                 f"{self.target.store.uri} lacks",
-                hint=f"bring '{ref.branch}' there first",
+                hint=self._way_out(ref),
             ) from None
+
+    def _way_out(self, missing: CommitRef) -> str:
+        newest = self.source.history.chain.newest(missing.branch)
+        if newest is not None and newest.alive and newest.incarnation == missing.incarnation:
+            return f"bring '{missing.branch}' there first"
+        return (
+            f"'{missing.branch}' was deleted: make a new copy (omnigraph clone {self.source.store.uri} NEW), or push with --to NAME "
+            "(to='NAME') and merge NAME there"
+        )
 
     # ------------------------------------------------------------ files
 
