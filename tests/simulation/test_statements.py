@@ -9,11 +9,11 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from omnigraph.write.proposal import Proposal, Rerun
 from simulation.model import Violation
 from simulation.statements import run
 
@@ -21,7 +21,8 @@ from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.history import PublishPlan, Snapshot
 from omnigraph.history.publish import Attempt
 from omnigraph.snapshot import View
-from omnigraph.write import publishing
+from omnigraph.write.publishing import _SharedEntry
+from omnigraph.write.row_write import Rerun, RowWrite
 from omnigraph.write.transaction import WriteTransaction
 
 SCHEDULES = 300
@@ -51,35 +52,40 @@ def answers_of_queries_may_change(patch: pytest.MonkeyPatch) -> None:
 
 
 def statements_are_not_run_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Proposal, "_has_read_moved", lambda *_: False)
+    patch.setattr(RowWrite, "_has_read_moved", lambda *_: False)
 
 
 def statements_are_run_on_an_old_state(patch: pytest.MonkeyPatch) -> None:
     """On the one that they began with instead of the newest."""
-    rerun_on = Proposal._rerun_on
+    rerun_on = RowWrite._rerun_on
 
-    def on_own_view(self: Proposal, rerun: Rerun, plan: PublishPlan, view: View) -> PublishPlan | None:
+    def on_own_view(self: RowWrite, rerun: Rerun, plan: PublishPlan, view: View) -> PublishPlan | None:
         return rerun_on(self, rerun, plan, self.view)
 
-    patch.setattr(Proposal, "_rerun_on", on_own_view)
+    patch.setattr(RowWrite, "_rerun_on", on_own_view)
 
 
 def members_do_not_see_each_other(patch: pytest.MonkeyPatch) -> None:
     """Those of a group are put on the head, not on the state that the one before them leaves."""
     heads: list[Snapshot] = []
-    put_on, staged_on = publishing._put_on, Proposal.staged_on
+    put_on, stage_on = _SharedEntry._put_on, RowWrite.stage_on
 
-    def recorded(attempt: Attempt, *others: Any) -> Any:
+    def recorded(self: _SharedEntry, attempt: Attempt) -> Any:
         heads.append(attempt.snapshot)
-        return put_on(attempt, *others)
+        return put_on(self, attempt)
 
-    patch.setattr(publishing, "_put_on", recorded)
-    patch.setattr(Proposal, "staged_on", lambda self, plan, _snapshot: staged_on(self, plan, heads[-1]))
+    def on_the_head(self: RowWrite, plan: PublishPlan, attempt: Attempt) -> PublishPlan | None:
+        as_it_began = copy(attempt)
+        as_it_began.snapshot = heads[-1]
+        return stage_on(self, plan, as_it_began)
+
+    patch.setattr(_SharedEntry, "_put_on", recorded)
+    patch.setattr(RowWrite, "stage_on", on_the_head)
 
 
 def whatever_a_member_does_it_is_staged_with_others(patch: pytest.MonkeyPatch) -> None:
     """As if all of them only added rows."""
-    patch.setattr(Proposal, "only_adds", True)
+    patch.setattr(RowWrite, "only_adds", True)
     patch.setattr(Attempt, "adds_only", lambda *_: True)
 
 
