@@ -185,7 +185,7 @@ class HistoryMethods(GraphState):
         """How many entities of each type were inserted, updated and deleted from one revision to another; types without changes
         are left out. Reads ids only, and rows that were stored again.
 
-        >>> inserts = {counts.type_name: counts.inserts for counts in g.diff_stat("main~3", "main")}
+        >>> inserts = {counts.type_name: counts.inserts for counts in g.diff_stat("main~2", "main")}
         >>> assert inserts["Knows"] == 1
         """
         from omnigraph.changes import ChangeFilter, change_counts
