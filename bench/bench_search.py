@@ -19,8 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 import omnigraph as og
-from omnigraph.language.parameters import bind_parameters
-from omnigraph.language.query.mutations import compile_query
+from omnigraph.language.query.mutations import bind_parameters, compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import Mode, run_read
 from omnigraph.snapshot import Repository, View

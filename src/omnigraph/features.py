@@ -48,19 +48,15 @@ KNOWN = frozenset(
 
 def check_readable(features: Iterable[str], what: str) -> None:
     """UnsupportedFormat when reading `what` needs a feature that this version does not have."""
-    if missing := _missing(features):
+    if missing := tuple(sorted(set(features) - KNOWN)):
         raise UnsupportedFormat(f"{what} needs {_named(missing)}", features=missing, hint="upgrade omnigraph")
 
 
 def check_writable(features: Iterable[str], what: str) -> None:
     """UnsupportedFormat when writing to `what` needs a feature that this version does not have."""
-    if missing := _missing(features):
+    if missing := tuple(sorted(set(features) - KNOWN)):
         message = f"writing to {what} needs {_named(missing)}; it can still be read"
         raise UnsupportedFormat(message, features=missing, hint="upgrade omnigraph")
-
-
-def _missing(features: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(set(features) - KNOWN))
 
 
 def _named(missing: tuple[str, ...]) -> str:

@@ -175,8 +175,7 @@ _exchange = threading.Lock()
 _current: ContextVar[Meter | None] = ContextVar("meter", default=None)
 
 
-def current_meter() -> Meter | None:
-    return _current.get()
+current_meter: Callable[[], Meter | None] = _current.get
 
 
 class Threads(ThreadPoolExecutor):

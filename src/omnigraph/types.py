@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.cleanup import Totals
     from omnigraph.maintenance.embed import EmbeddedProperty, EmbedReport
     from omnigraph.maintenance.optimize import OptimizeReport, TableReport
-    from omnigraph.maintenance.repair.report import RepairReport, RepairStep
     from omnigraph.maintenance.replication import CopyReport
     from omnigraph.maintenance.reports import (
         CleanupReport,
@@ -71,7 +70,7 @@ if TYPE_CHECKING:
         TableShape,
         TypeStorage,
     )
-    from omnigraph.maintenance.verify.findings import Finding, VerifyReport
+    from omnigraph.maintenance.verify.findings import Finding, RepairReport, RepairStep, VerifyReport
     from omnigraph.merge import (
         MergeConflict,
         MergeResult,
@@ -184,9 +183,11 @@ _EXPORTS = {
         "OptimizeReport",
         "TableReport",
     ),
-    "omnigraph.maintenance.repair.report": (
+    "omnigraph.maintenance.verify.findings": (
+        "Finding",
         "RepairReport",
         "RepairStep",
+        "VerifyReport",
     ),
     "omnigraph.maintenance.replication": ("CopyReport",),
     "omnigraph.maintenance.reports": (
@@ -196,10 +197,6 @@ _EXPORTS = {
         "StorageReport",
         "TableShape",
         "TypeStorage",
-    ),
-    "omnigraph.maintenance.verify.findings": (
-        "Finding",
-        "VerifyReport",
     ),
     "omnigraph.merge": (
         "MergeConflict",

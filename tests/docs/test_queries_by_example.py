@@ -13,9 +13,8 @@ from logic.runner import NOW, engines
 from read.graphs import commit, new_graph
 from read.oracle import Oracle
 
-from omnigraph.language.parameters import bind_parameters
 from omnigraph.language.query.lint import lint_queries
-from omnigraph.language.query.mutations import compile_query
+from omnigraph.language.query.mutations import bind_parameters, compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.snapshot import View
 from omnigraph.values.json_values import json_value

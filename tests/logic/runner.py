@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from omnigraph.language.parameters import bind_parameters
-from omnigraph.language.query.mutations import compile_query
+from omnigraph.language.query.mutations import bind_parameters, compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import Mode, Result, run_read, strategies
 from omnigraph.read.executor import paths, sources, walks

@@ -11,9 +11,8 @@ import pytest
 from logic.runner import NOW, Case, LogicFile, files, plan_of
 from read.graphs import commit, new_graph
 
-from omnigraph.language.parameters import bind_parameters
 from omnigraph.language.query import syntax
-from omnigraph.language.query.mutations import compile_query
+from omnigraph.language.query.mutations import bind_parameters, compile_query
 from omnigraph.language.query.parser import parse_queries
 from omnigraph.language.query.plan import EntityRef, MutationPlan, Ranking, ReadPlan
 from omnigraph.language.query.printer import format_queries

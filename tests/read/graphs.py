@@ -16,8 +16,7 @@ from omnigraph.history import MAIN, Entry, PublishPlan, TableChange, TableState,
 from omnigraph.indexing import adjacency
 from omnigraph.indexing.adjacency import refresh_adjacency
 from omnigraph.language.catalog import EntityType, derived_id
-from omnigraph.language.parameters import bind_parameters
-from omnigraph.language.query.mutations import compile_query
+from omnigraph.language.query.mutations import bind_parameters, compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.maintenance.optimize import maintain

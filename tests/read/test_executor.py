@@ -16,8 +16,7 @@ from omnigraph._internal.deadlines import Deadline
 from omnigraph._internal.runtime import WorkingMemory
 from omnigraph.errors import QueryTimeout, ResourceExhausted
 from omnigraph.expressions.functions import Arguments
-from omnigraph.language.parameters import bind_parameters
-from omnigraph.language.query.mutations import compile_query
+from omnigraph.language.query.mutations import bind_parameters, compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import explain, run_read
 from omnigraph.read.executor import matching, sources

@@ -19,8 +19,7 @@ import pytest
 from read.graphs import commit, new_graph
 
 from omnigraph.language.catalog import Catalog, EdgeType, NodeType
-from omnigraph.language.parameters import bind_parameters
-from omnigraph.language.query.mutations import compile_query, query_names
+from omnigraph.language.query.mutations import bind_parameters, compile_query, query_names
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import Result, run_read
 from omnigraph.snapshot import View

@@ -24,9 +24,8 @@ from read.graphs import (
 from read.oracle import Oracle
 
 from omnigraph.errors import QueryError
-from omnigraph.language.parameters import bind_parameters
 from omnigraph.language.query.functions import FUNCTIONS
-from omnigraph.language.query.mutations import compile_query
+from omnigraph.language.query.mutations import bind_parameters, compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.snapshot import View
 from omnigraph.values.json_values import json_value

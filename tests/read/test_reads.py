@@ -15,8 +15,7 @@ from read.graphs import build_indexes, commit, new_graph, query
 
 from omnigraph._internal.runtime import ByteCache
 from omnigraph.errors import ArithmeticOverflow, ResourceExhausted, StorageTransient, UsageError
-from omnigraph.language.parameters import bind_parameters
-from omnigraph.language.query.mutations import compile_query
+from omnigraph.language.query.mutations import bind_parameters, compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import Mode, entity, explain, history_of, index_specs, index_state
 from omnigraph.read.explaining import Explanation

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from serving import Fixed, people_client
 
-from omnigraph.studio.assets import assets
+from omnigraph.server.handlers.studio import assets
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "studio"

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from studio_browser import Site, Watched, context_of
 
-from omnigraph.studio.assets import assets
+from omnigraph.server.handlers.studio import assets
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

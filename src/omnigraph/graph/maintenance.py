@@ -18,9 +18,8 @@ from omnigraph.tasks.engines import Engine, make_workers
 
 if TYPE_CHECKING:
     from omnigraph.maintenance.optimize import OptimizeReport
-    from omnigraph.maintenance.repair.report import RepairReport
     from omnigraph.maintenance.reports import CleanupReport, StorageReport
-    from omnigraph.maintenance.verify.findings import VerifyReport
+    from omnigraph.maintenance.verify.findings import RepairReport, VerifyReport
     from omnigraph.tasks.engines import Lost
 
 

@@ -30,7 +30,7 @@ def compiled_read(
     gq: str | Path | SourceText, view: View, params: Parameters | None, name: str | None
 ) -> tuple[ReadPlan, dict[str, object]]:
     """A read's plan under the view's schema, and its bound parameters. UsageError for a mutation."""
-    from omnigraph.language.parameters import check_cuts
+    from omnigraph.language.query.mutations import check_cuts
     from omnigraph.language.query.plan import ReadPlan
 
     plan, bound = _compiled(gq, view, params, name)
@@ -55,8 +55,7 @@ def compiled_mutation(
 def _compiled(
     gq: str | Path | SourceText, view: View, params: Parameters | None, name: str | None
 ) -> tuple[ReadPlan | MutationPlan, dict[str, object]]:
-    from omnigraph.language.parameters import bind_parameters
-    from omnigraph.language.query.mutations import compile_query
+    from omnigraph.language.query.mutations import bind_parameters, compile_query
 
     text, file = read_source(gq, ".gq")
     plan = compile_query(text, view.catalog, name, file)

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 from omnigraph._internal.caches import cached_property
@@ -54,9 +55,8 @@ def time_of(as_of: str | dt.datetime) -> dt.datetime:
     return time if time.tzinfo else time.replace(tzinfo=dt.UTC)
 
 
-def uptime() -> float:
-    """Seconds since the machine was started, including those in which it was suspended. Nobody can set this clock."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+uptime = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+"""Seconds since the machine was started, including those in which it was suspended. Nobody can set this clock."""
 
 
 class SteadyClock:

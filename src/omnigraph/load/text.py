@@ -10,7 +10,7 @@ from typing import Any
 
 from omnigraph.errors import UnreadableInput, UsageError
 from omnigraph.load.files import InputFile
-from omnigraph.records.converted import ConvertedBytes
+from omnigraph.records.csv_rows import ConvertedBytes
 
 UTF_8 = "utf-8"
 

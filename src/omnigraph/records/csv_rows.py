@@ -6,12 +6,12 @@ import codecs
 import csv
 import io
 import re
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import IO, TYPE_CHECKING, Any
 
 from omnigraph.errors import RecordError, UnreadableInput
-from omnigraph.records.converted import ConvertedBytes
 from omnigraph.records.rows import ENCODING_HINT, Reject
 
 if TYPE_CHECKING:
@@ -303,6 +303,36 @@ def _refuse_single_column(name: str, delimiter: str) -> None:
 _OTHER_BYTE = "\ufdd0"
 """Stands for a byte that is not UTF-8: a character that Unicode reserves for a program's internal use."""
 _ESCAPED = re.compile("[\udc80-\udcff]+")
+
+
+class ConvertedBytes(io.RawIOBase):
+    """A stream of bytes that are converted while they are read."""
+
+    def __init__(self) -> None:
+        self._ready = b""
+
+    @abstractmethod
+    def _read(self, size: int) -> bytes:
+        """The next bytes of the source, about this many; empty at its end."""
+
+    @abstractmethod
+    def _converted(self, chunk: bytes) -> bytes:
+        """The converted chunk. It may hold some bytes back for the next call; after the last chunk it is called once more, with
+        an empty one."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            chunk = self._read(len(buffer))
+            self._ready = self._converted(chunk)
+            if not chunk:
+                break
+        taken = self._ready[: len(buffer)]
+        self._ready = self._ready[len(taken) :]
+        buffer[: len(taken)] = taken
+        return len(taken)
 
 
 class _CsvBytes(ConvertedBytes):

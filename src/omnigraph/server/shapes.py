@@ -19,8 +19,7 @@ from omnigraph.wire.changes import image_json
 from omnigraph.wire.history import commit_json, snapshot_json
 from omnigraph.wire.members import JsonObject, present
 from omnigraph.wire.reads import result_json
-from omnigraph.wire.schemas import schema_receipt_json
-from omnigraph.wire.writes import load_json, merge_json, receipt_json
+from omnigraph.wire.writes import load_json, merge_json, receipt_json, schema_receipt_json
 
 if TYPE_CHECKING:
     from omnigraph.server.calls import RouteCall

@@ -116,9 +116,9 @@ class _HeldFolders:
 
     def hold(self, path: str, root: str, handle: int) -> None:
         """Takes over the handle, which was opened before the names of `path` and of all folders above it were synced."""
-        number = _number_of(os.fstat(handle))
+        number = _number(handle)
         with self._lock:
-            if (path, root) in self._held or number != _number(path):
+            if (path, root) in self._held or number is None or number != _number(path):
                 os.close(handle)
                 return
             self._held[path, root] = (handle, number)
@@ -155,14 +155,12 @@ def _new_names(folders: Iterable[str], root: str) -> Iterator[list[str]]:
             os.close(handle)
 
 
-def _number(path: str) -> tuple[int, int] | None:
+def _number(path: str | int) -> tuple[int, int] | None:
+    """The device and inode of what is at a path, or of an open handle; None if there is nothing."""
     try:
-        return _number_of(os.stat(path))
+        status = os.stat(path)
     except OSError:
         return None
-
-
-def _number_of(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 

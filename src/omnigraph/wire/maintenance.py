@@ -1,4 +1,4 @@
-"""What verification found, and what a repair did."""
+"""What maintenance did: copies, compaction, cleanup, verification, repair, vectors of texts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from omnigraph.wire.history import commit_json
 from omnigraph.wire.members import JsonObject, present
 
 if TYPE_CHECKING:
+    from omnigraph.maintenance.embed import EmbedReport
     from omnigraph.maintenance.optimize import OptimizeReport
-    from omnigraph.maintenance.repair.report import RepairReport
     from omnigraph.maintenance.replication import CopyReport
     from omnigraph.maintenance.reports import CleanupReport, KeptBy, StorageReport, TableShape, TypeStorage
-    from omnigraph.maintenance.verify.findings import Finding, VerifyReport
+    from omnigraph.maintenance.verify.findings import Finding, RepairReport, VerifyReport
 
 
 # What a clone, a push or a pull copied.
@@ -174,4 +174,22 @@ def type_storage_json(usage: TypeStorage) -> JsonObject:
         "adjacency_bytes": usage.adjacency_bytes,
         "reclaimable_bytes": usage.reclaimable_bytes,
         "indexes": [index.to_json() for index in usage.indexes],
+    }
+
+
+# What `embed` computed, or would compute.
+
+
+def embed_json(uri: str, branch: str, report: EmbedReport, *, dry_run: bool) -> JsonObject:
+    """{uri, branch, dry_run, rows, commits: [commit], properties: [{type, property, model, rows}]}."""
+    return {
+        "uri": uri,
+        "branch": branch,
+        "dry_run": dry_run,
+        "rows": report.rows,
+        "commits": [commit_json(commit) for commit in report.commits],
+        "properties": [
+            {"type": property.type, "property": property.property, "model": property.model, "rows": property.rows}
+            for property in report.properties
+        ],
     }

@@ -1,4 +1,4 @@
-"""What writes changed."""
+"""What writes change: receipts, loads, merges, schemas, results of algorithms."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from omnigraph.wire.history import commit_json
 from omnigraph.wire.members import JsonObject, present
 
 if TYPE_CHECKING:
+    from omnigraph.algorithms.result import AlgorithmResult
+    from omnigraph.evolve.apply import SchemaReceipt
+    from omnigraph.evolve.migrating import BrokenQuery
+    from omnigraph.language.catalog import Catalog
+    from omnigraph.language.schema.migration import MigrationPlan
     from omnigraph.load.explaining import LoadExplanation
     from omnigraph.load.receipt import LoadReceipt
     from omnigraph.merge import MergeResult
@@ -118,3 +123,44 @@ def merge_json(result: MergeResult) -> JsonObject:
             "branch_delete_error": result.branch_delete_error,
         }
     )
+
+
+# What `run` computed and wrote.
+
+
+def run_json(uri: str, into: str, result: AlgorithmResult, receipt: LoadReceipt) -> JsonObject:
+    """{algorithm, into, nodes, steps, engine, seconds, snapshot, load}."""
+    return {
+        "algorithm": result.algorithm,
+        "into": into,
+        "nodes": result.num_rows,
+        "steps": result.steps,
+        "engine": result.engine,
+        "seconds": result.seconds,
+        "snapshot": result.commit.id,
+        "load": load_json(uri, receipt),
+    }
+
+
+# Schemas: their text, and the plan of a change.
+
+
+def schema_json(schema: Catalog) -> JsonObject:
+    """{schema_source, hash}."""
+    return {"schema_source": schema.source, "hash": schema.hash}
+
+
+def migration_json(plan: MigrationPlan) -> JsonObject:
+    """{supported, steps: [{kind, ..., effect, tier, code?}]}."""
+    return {"supported": plan.supported, "steps": [step_json(step) for step in plan.steps]}
+
+
+def schema_receipt_json(receipt: SchemaReceipt) -> JsonObject:
+    """{applied, supported, steps, commit?}."""
+    value = {"applied": receipt.commit is not None} | migration_json(receipt.plan)
+    return value if receipt.commit is None else value | {"commit": commit_json(receipt.commit)}
+
+
+def broken_query_json(broken: BrokenQuery) -> JsonObject:
+    """{file, query, error}."""
+    return {"file": broken.file, "query": broken.query, "error": broken.error}

@@ -281,8 +281,10 @@ class GroupCommitter:
 
     def _publish(self, group: list[_Waiting]) -> list[Outcome]:
         """The outcomes of the group, or of its first member alone."""
+        writes = [waiting.write for waiting in group]
+        joint = JointStage(self.repository, writes) if len(writes) > 1 else None
         try:
-            return self._publish_together(group)
+            return publish_group(self.repository.history, writes, stage_together=joint)
         except OutcomeUnknown as error:
             return [_unknown(waiting, error) for waiting in group]
         except OmnigraphError as error:
@@ -291,13 +293,4 @@ class GroupCommitter:
             # An error while one member was staged must not fail the others.
             if len(group) == 1:
                 raise
-            return self._publish_together(group[:1])
-
-    def _publish_together(self, group: list[_Waiting]) -> list[Outcome]:
-        writes = [waiting.write for waiting in group]
-        joint = JointStage(self.repository, writes) if len(writes) > 1 else None
-        try:
-            return publish_group(self.repository.history, writes, stage_together=joint)
-        finally:
-            for write in writes:
-                write.is_new = False  # From now on, only the branch can tell whether it is published.
+            return self._publish(group[:1])

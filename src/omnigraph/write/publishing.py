@@ -153,6 +153,9 @@ class _SharedEntry:
         self._writes = writes
         self._stage_together = stage_together
         self._is_staged = [write.is_staged for write in writes]
+        self._is_new = [write.is_new for write in writes]
+        for write in writes:
+            write.is_new = False  # From now on, only the branch can tell whether it is published.
         self._has_lost = False
         self._is_gone = False
         """Whether a prepared plan was missing, which it also is after it was published."""
@@ -165,7 +168,9 @@ class _SharedEntry:
                 head = publisher.newest_head(branch)
             attempt = Attempt(publisher, branch, head, self.plans[0].opening)
             outcomes = self._put_on(attempt)
-            self._confirm(head, outcomes)
+            failures = [outcome for outcome in outcomes.values() if isinstance(outcome, OmnigraphError)]
+            if failures:
+                self._confirm(head, failures)
             try:
                 commits = attempt.publish()
             except (StorageError, Damaged) as error:
@@ -174,7 +179,10 @@ class _SharedEntry:
                 raise
         if commits is not None:
             published = {commit.id: commit for commit in commits}
-            return [_final(outcomes.get(index), plan, published) for index, plan in enumerate(self.plans)]
+            # A commit of the created entry is returned as it is stored there.
+            commit_ids = [plan.commit_id for plan in self.plans]
+            final = [outcomes[index] if index in outcomes else published[id] for index, id in enumerate(commit_ids)]
+            return [published.get(outcome.id, outcome) if isinstance(outcome, Commit) else outcome for outcome in final]
         publisher.crowded(branch)
         if (meter := current_meter()) is not None:
             meter.lost_races += 1
@@ -182,12 +190,11 @@ class _SharedEntry:
         # The failed create has cached the entry that won, which may well be the newest.
         raise LostRace(publisher.likely_head(branch, self.plans) if is_first or acquired else None)
 
-    def _confirm(self, head: Head, outcomes: Mapping[int, Outcome]) -> None:
-        """Make sure that a write that is refused was refused on the newest head; LostRace if there is a newer one."""
-        failures = [outcome for outcome in outcomes.values() if isinstance(outcome, OmnigraphError)]
+    def _confirm(self, head: Head, failures: Sequence[OmnigraphError]) -> None:
+        """Make sure that writes were refused on the newest head; LostRace if there is a newer one."""
         # A missing prepared plan may have been published and removed since the head was read.
         may_be_published = not self._is_gone and any(isinstance(failure, StagedTooLongAgo) for failure in failures)
-        if failures and (not head.confirmed or may_be_published):
+        if not head.confirmed or may_be_published:
             self._is_gone = self._is_gone or may_be_published
             newest = self._history.publisher.newest_head(self.plans[0].branch)
             if not newest.is_same(head):
@@ -199,9 +206,9 @@ class _SharedEntry:
         outcomes: dict[int, Outcome] = {}
         able: dict[int, PublishPlan] = {}
         names: set[str] = set()
-        for index, (write, plan) in enumerate(zip(self._writes, self.plans, strict=True)):
+        for index, plan in enumerate(self.plans):
             try:
-                commit = None if write.is_new else attempt.published(plan)
+                commit = None if self._is_new[index] else attempt.published(plan)
                 if commit is None and plan.once is not None:
                     commit = attempt.repeated(plan)
                 if commit is not None:
@@ -247,9 +254,3 @@ class _SharedEntry:
             staged = self.plans[index] = staged.on(attempt.snapshot)
             self._is_staged[index] = True
         return staged
-
-
-def _final(outcome: Outcome | None, plan: PublishPlan, published: Mapping[str, Commit]) -> Outcome:
-    """The outcome of a write: a commit of the created entry is returned as it is stored there."""
-    commit_id = outcome.id if isinstance(outcome, Commit) else plan.commit_id
-    return published[commit_id] if outcome is None else published.get(commit_id, outcome)

@@ -102,6 +102,8 @@ class WriteTransaction:
         self.catalog = self.view.catalog
         self._pending: dict[str, Pending] = {}
         self._statements: list[_Added | _Statement] = []
+        self._deltas: tuple[tuple[int, str], dict[str, Delta]] | None = None
+        """Made of so many statements, under this schema."""
         self._reads: set[str] = set()
         """The tables that its statements have read."""
         self._runs_statement = False
@@ -478,8 +480,12 @@ class WriteTransaction:
 
     def _own_deltas(self) -> dict[str, Delta]:
         """What it changes. Changes of rows that were read are made again on a newer state, by running the statements again."""
-        deltas = self.deltas(self.view.schema)
-        return {key: replace(delta, mode="rerun") if delta.mode == "strict" else delta for key, delta in deltas.items()}
+        made_for = (len(self._statements), self.view.snapshot.schema)
+        if self._deltas is None or self._deltas[0] != made_for:
+            deltas = self.deltas(self.view.schema)
+            rerun = {key: replace(delta, mode="rerun") for key, delta in deltas.items() if delta.mode == "strict"}
+            self._deltas = made_for, {**deltas, **rerun}
+        return self._deltas[1]
 
     def _rerun_deltas(self, view: View) -> dict[str, Delta]:
         self._published = self.rerun(view)

@@ -10,8 +10,7 @@ import pytest
 
 from omnigraph.errors import ParameterError, QueryError
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.parameters import bind_parameters, check_cuts
-from omnigraph.language.query.mutations import compile_query
+from omnigraph.language.query.mutations import bind_parameters, check_cuts, compile_query
 from omnigraph.language.query.parser import MAX_TERMS
 from omnigraph.language.query.plan import DeclaredParameter, ReadPlan
 

@@ -8,7 +8,7 @@ from omnigraph.language.catalog_json import catalog_to_json
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.language.schema.migration import plan_migration
 from omnigraph.language.schema.migration_steps import MIGRATION_CODES, STEP_ORDER
-from omnigraph.wire.schemas import migration_json, step_json
+from omnigraph.wire.writes import migration_json, step_json
 
 BASE = """
 interface Named { label: String }

@@ -86,7 +86,7 @@ def register(cli: click.Group) -> None:
         \b
         JSON: {algorithm, into, nodes, steps, engine, seconds, snapshot, load: as 'load' prints it}
         """
-        from omnigraph.wire.algorithms import run_json
+        from omnigraph.wire.writes import run_json
 
         options = {name: value for name, value in values.items() if value is not None}
         if sources:

@@ -49,7 +49,7 @@ def register(cli: click.Group) -> None:
         JSON: {uri, branch, dry_run, rows, commits: [COMMIT], properties: [{type, property, model, rows}]}
               COMMIT is described at 'omnigraph show'
         """
-        from omnigraph.wire.embedding import embed_json
+        from omnigraph.wire.maintenance import embed_json
 
         address = settings.uri(uri)
         if not dry_run:

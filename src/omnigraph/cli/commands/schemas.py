@@ -41,7 +41,7 @@ def register(cli: click.Group) -> None:
         \b
         JSON: {schema_source, hash}
         """
-        from omnigraph.wire.schemas import schema_json
+        from omnigraph.wire.writes import schema_json
 
         declared = settings.graph_at(uri).snapshot(revision, as_of=as_of).schema
         out.show(schema_json(declared), declared.source.rstrip("\n"))
@@ -133,7 +133,7 @@ def register(cli: click.Group) -> None:
         \b
         JSON: {supported, steps: [{kind, ...}], broken_queries?: [{file, query, error}]}
         """
-        from omnigraph.wire.schemas import broken_query_json, migration_json
+        from omnigraph.wire.writes import broken_query_json, migration_json
 
         graph = settings.open(uri)
         steps = graph.schema.plan(
@@ -165,7 +165,7 @@ def register(cli: click.Group) -> None:
         \b
         JSON: {supported, steps: [{kind, ...}]}
         """
-        from omnigraph.wire.schemas import migration_json
+        from omnigraph.wire.writes import migration_json
 
         steps = settings.open().schema.diff(a, Path(b) if b.endswith(".pg") else b)
         out.show(migration_json(steps), str(steps) or "the schemas are the same")
@@ -201,7 +201,7 @@ def register(cli: click.Group) -> None:
         \b
         JSON: {applied, supported, steps: [{kind, ...}], commit?, store?: {requests, hops, ...}}
         """
-        from omnigraph.wire.schemas import schema_receipt_json
+        from omnigraph.wire.writes import schema_receipt_json
 
         graph = settings.graph_at(uri)
         if not dry_run:

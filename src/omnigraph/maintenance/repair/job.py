@@ -25,8 +25,7 @@ from omnigraph.maintenance.repair.commits import (
     reset_to,
     restore_values,
 )
-from omnigraph.maintenance.repair.report import RepairReport, RepairStep
-from omnigraph.maintenance.verify.findings import Finding
+from omnigraph.maintenance.verify.findings import Finding, RepairReport, RepairStep
 from omnigraph.maintenance.verify.job import Verification
 from omnigraph.maintenance.verify.rows import LostValues
 from omnigraph.snapshot import Repository

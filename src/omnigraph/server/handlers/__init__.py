@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from omnigraph.server.handlers.binding import Handler
 
 _MODULES = (
-    *("service", "reads", "writes", "branches", "commits", "stored_queries", "loads", "streams", "blobs", "mcp"),
+    *("service", "reads", "writes", "branches", "commits", "loads", "streams", "blobs"),
     *("catalogs", "entities", "feeds", "histories", "jobs", "languages", "studio", "maintenance"),
 )
 

@@ -21,7 +21,7 @@ from omnigraph.server.shapes import PagePosition, commit_shape, limit_of, pinned
 from omnigraph.wire.changes import change_json
 from omnigraph.wire.history import tag_json
 from omnigraph.wire.members import JsonObject, present
-from omnigraph.wire.schemas import migration_json
+from omnigraph.wire.writes import migration_json
 
 if TYPE_CHECKING:
     import pyarrow as pa

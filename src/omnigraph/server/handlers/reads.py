@@ -11,7 +11,7 @@ from omnigraph.server.calls import HandlerResult, RouteCall, encoded, json_bytes
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.headers import accepts
 from omnigraph.server.shapes import read_shape, snapshot_shape
-from omnigraph.wire.schemas import schema_json
+from omnigraph.wire.writes import schema_json
 
 if TYPE_CHECKING:
     from omnigraph.read import Result

@@ -124,3 +124,14 @@ def _place(call: RouteCall) -> str:
 @handles("metrics")
 def metrics(call: RouteCall) -> HandlerResult:
     return HandlerResult(call.service.metrics.text(), media_type="text/plain; version=0.0.4")
+
+
+# The Model Context Protocol: tools for agents.
+
+
+@handles("cluster_mcp", "mcp")
+async def serve_mcp(call: RouteCall) -> HandlerResult:
+    """The protocol's packages are loaded when somebody speaks it: a server starts without them."""
+    from omnigraph.server.mcp_exchange import exchange
+
+    return await exchange(call)
