@@ -13,7 +13,7 @@ import itertools
 import math
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cmp_to_key
 from typing import Any
 
@@ -255,26 +255,39 @@ class Oracle:
             return [match]
         first, others = rest[0], rest[1:]
         source, target = match[first.source], match[first.target]
-        edge = self.catalog.edges[first.edge]
-        ends = (edge.target, edge.source) if first.direction == "in" else (edge.source, edge.target)
-        if (source.key, target.key) != (f"node:{ends[0]}", f"node:{ends[1]}"):
+        if not first.is_mixed and (source.key, target.key) != self.ends(first, first.edge):
             return []
         if first.path is not None:
             paths = self.best_paths(first, source.row["id"], target.row["id"])
             bound = [{**match, first.path.variable: Bound("path", path)} for path in paths]
             return [row for one in bound for row in self.expanded(pattern, others, one)]
         if first.edge_variable is None:
-            inside = target.row["id"] in self.reach(first, source.row["id"])
+            inside = target.identity in self.reach(first, source.identity)
             return self.expanded(pattern, others, match) if inside else []
         found: list[Match] = []
         for (name, _), row in self.edges(first).items():
             pair = (source.row["id"], target.row["id"])
             forward, backward = (row["src"], row["dst"]) == pair, (row["dst"], row["src"]) == pair
             hit = {"out": forward, "in": backward, "both": forward or backward}[first.direction]
-            if hit:
+            if hit and (source.key, target.key) == self.ends(first, name):
                 extended = {**match, first.edge_variable: Bound(f"edge:{name}", row)}
                 found += self.expanded(pattern, others, extended)
         return found
+
+    def ends(self, hop: p.Expansion, edge: str) -> tuple[str, str]:
+        """The tables of the nodes that an edge joins, as the expansion sees them."""
+        type_ = self.catalog.edges[edge]
+        source, target = f"node:{type_.source}", f"node:{type_.target}"
+        return (target, source) if hop.direction == "in" else (source, target)
+
+    def steps(self, hop: p.Expansion) -> Iterator[tuple[tuple[str, str], tuple[str, str], tuple[str, str]]]:
+        """(node, node, edge) of every edge that may be followed."""
+        for (name, id_), row in self.edges(hop).items():
+            left, right = self.ends(hop, name)
+            if hop.direction in ("out", "both"):
+                yield (left, row["src"]), (right, row["dst"]), (name, id_)
+            if hop.direction in ("in", "both"):
+                yield (left, row["dst"]), (right, row["src"]), (name, id_)
 
     def edges(self, hop: p.Expansion) -> dict[tuple[str, str], Row]:
         """The edges that an expansion may follow; ids are unique within a type."""
@@ -310,7 +323,7 @@ class Oracle:
                     if near == nodes[-1]
                     and near != far
                     and (far not in nodes if not again else key not in edges)
-                    and (hop.walk is None or self.goes_on(hop, edges[-1:], near, key))
+                    and (hop.walk is None or self.goes_on(hop, edges[-1:], (self.ends(hop, key[0])[0], near), key))
                 ]
         best = sorted(found)[: None if hop.path.is_every else 1]
         return [
@@ -325,25 +338,24 @@ class Oracle:
             if length == best[0][1] and length >= hop.min_hops
         ]
 
-    def goes_on(self, hop: p.Expansion, before: list[tuple[str, str]], near: str, edge: tuple[str, str]) -> bool:
+    def goes_on(
+        self, hop: p.Expansion, before: list[tuple[str, str]], near: tuple[str, str], edge: tuple[str, str]
+    ) -> bool:
         """Whether the conditions along a walk allow an edge, from a node, after another edge or as the first."""
         rows = self.edges(hop)
         match = {hop.walk.edge: Bound("edge", rows[edge])}
         if before:
-            key = f"node:{self.catalog.edges[hop.edge].source}"
+            key, start = near
             match[hop.walk.before or ""] = Bound("edge", rows[before[0]])
             match[hop.walk.node or " "] = Bound(
-                key, next((row for row in self.data[key] if row["id"] == near), {"id": near})
+                key, next((row for row in self.data[key] if row["id"] == start), {"id": start})
             )
         asked = [one for one in hop.walk.conditions if before or mentioned(one) <= {hop.walk.edge}]
         return all(self.value(one, match) is True for one in asked)
 
-    def walked(self, hop: p.Expansion, start: str) -> set[str]:
+    def walked(self, hop: p.Expansion, start: tuple[str, str]) -> set[tuple[str, str]]:
         """Breadth first over edges, each with the end it is left by."""
-        steps = []
-        for key, row in self.edges(hop).items():
-            steps += [(row["src"], row["dst"], key)] if hop.direction in ("out", "both") else []
-            steps += [(row["dst"], row["src"], key)] if hop.direction in ("in", "both") else []
+        steps = list(self.steps(hop))
         states = {(far, key) for near, far, key in steps if near == start and self.goes_on(hop, [], near, key)}
         seen, distance, hops = set(states), {far: 1 for far, _ in states}, 1
         while states and hops < hop.max_hops:
@@ -360,15 +372,12 @@ class Oracle:
         reached = {far for far, d in distance.items() if d >= hop.min_hops and (far != start or d == 1)}
         return reached | ({start} if hop.min_hops == 0 else set())
 
-    def reach(self, expansion: p.Expansion, start: str) -> set[str]:
+    def reach(self, expansion: p.Expansion, start: tuple[str, str]) -> set[tuple[str, str]]:
         if expansion.walk is not None:
             return self.walked(expansion, start)
-        steps: dict[str, set[str]] = {}
-        for row in self.edges(expansion).values():
-            if expansion.direction in ("out", "both"):
-                steps.setdefault(row["src"], set()).add(row["dst"])
-            if expansion.direction in ("in", "both"):
-                steps.setdefault(row["dst"], set()).add(row["src"])
+        steps: dict[tuple[str, str], set[tuple[str, str]]] = {}
+        for near, far, _ in self.steps(expansion):
+            steps.setdefault(near, set()).add(far)
         distance, frontier, hops = {start: 0}, {start}, 0
         while frontier and hops < expansion.max_hops:
             hops += 1

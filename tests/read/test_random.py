@@ -49,7 +49,9 @@ node City implements Named {
 }
 edge Knows: Person -> Person { weight: I32? }
 edge Follows: Person -> Person { since: Date?  weight: I32? }
-edge LivesIn: Person -> City
+edge LivesIn: Person -> City { weight: I32? }
+edge Near: City -> City { weight: I32? }
+edge OwnedBy: City -> Person { weight: I32? }
 """
 NAMES = ["a", "b", "c", "d", "e"]
 CITIES = ["a", "x", "y"]
@@ -121,6 +123,12 @@ def graphs(draw: st.DrawFn) -> list[dict[str, Any]]:
     if people and cities:
         homes = st.tuples(st.sampled_from(people), st.sampled_from(cities))
         records += [{"edge": "LivesIn", "from": a, "to": b} for a, b in draw(st.lists(homes, max_size=4))]
+        for b, a in draw(st.lists(homes, max_size=3)):
+            data = {"weight": draw(_optional(SMALL))}
+            records.append({"edge": "OwnedBy", "id": f"e{len(records):04}", "from": a, "to": b, "data": data})
+    if cities:
+        for a, b in draw(st.lists(st.tuples(st.sampled_from(cities), st.sampled_from(cities)), max_size=3)):
+            records.append({"edge": "Near", "from": a, "to": b, "data": {"weight": draw(_optional(SMALL))}})
     return records
 
 
@@ -209,8 +217,10 @@ class Writer:
         return clauses
 
     def step(self, people: list[str], cities: list[str], edges: list[str]) -> str:
-        kind = self.pick(["knows", "knows", "hops", "walk", "both", "edge", "back", "lives", "home", "close", "node"])
-        a = self.pick(people)
+        kinds = ["knows", "knows", "hops", "walk", "both", "edge", "back", "lives", "home", "close", "node", "mixed"]
+        kind, a = self.pick(kinds), self.pick(people)
+        if kind == "mixed":
+            return self.mixed(people, cities, edges)
         if kind in ("close", "knows", "hops", "both", "back"):
             reuse = kind == "close" or self.draw(st.integers(0, 4)) == 0
             b = self.pick(people) if reuse else next(self.names)
@@ -317,6 +327,25 @@ class Writer:
         return (
             f'{left} {self.pick(["=", "!=", "<", ">=", "starts_with", "ends_with", "contains"])} "{self.pick(NAMES)}"'
         )
+
+    def mixed(self, people: list[str], cities: list[str], edges: list[str]) -> str:
+        """Edges that join different node types: one hop, or several, from and to nodes of one type or of both."""
+        a, b = self.pick(people + cities), next(self.names)
+        bounds = self.pick(["", "", "{1,2}", "{0,2}", "{2,3}", "{1,}", "{0,}"])
+        kind = self.pick(["City", "City", "Person", ""]) if bounds else ""
+        (people if kind == "Person" else cities).append(b)
+        words = self.pick(
+            ["livesIn|near", "near|ownedBy|livesIn", "livesIn|ownedBy"] if bounds else ["livesIn|near", "knows|livesIn"]
+        )
+        bound = f"${b}: {kind}" if kind else ""
+        if bounds and self.draw(st.booleans()):
+            return f"{bound} ${a} $e:{words}{bounds} ${b} {self.along()}"
+        if not bounds and self.draw(st.booleans()):
+            e = next(self.names)
+            edges += [] if words.startswith("knows") else [e]
+            return f"${a} ${e}:{words} ${b}"
+        back = bounds and self.draw(st.booleans())
+        return f"{bound} ${b} {words}{bounds} ${a}" if back else f"{bound} ${a} {words}{bounds} ${b}"
 
     def edge(self) -> str:
         words = self.pick(WORDS)

@@ -77,7 +77,7 @@ def result_graph(plan: ReadPlan, rows: Sequence[dict[str, Value]]) -> ResultGrap
         raise UsageError("this result holds no nodes", hint="return whole nodes, for example return { $a, $b }")
     patterns = (plan.pattern, *plan.pattern.optionals)
     types = {
-        binding.variable: binding.interface or binding.types[0]
+        binding.variable: binding.interface or " | ".join(binding.types)
         for pattern in patterns
         for binding in pattern.bindings
         if binding.variable in columns

@@ -25,7 +25,7 @@ from omnigraph.read.search.texts import with_vectors
 from omnigraph.read.sql.compiler import compile_read
 from omnigraph.read.sql.hops import beyond_start, closed, is_level, is_recursive, next_level
 from omnigraph.read.sql.key_columns import keys_as_ids
-from omnigraph.read.sql.shapes import GIVEN, KEY, TYPE, HopInput, NodeInput, RelationalQuery
+from omnigraph.read.sql.shapes import GIVEN, KEY, MARK, TYPE, HopInput, NodeInput, RelationalQuery
 from omnigraph.read.union import union_query
 from omnigraph.relational.sql import exp, to_sql
 from omnigraph.snapshot import View
@@ -318,7 +318,7 @@ def _nodes(view: View, spark: SparkSession, node: NodeInput, arguments: Argument
 
 
 def _edges(view: View, spark: SparkSession, hop: HopInput, arguments: Arguments) -> DataFrame:
-    from pyspark.sql.functions import lit
+    from pyspark.sql.functions import concat, lit
 
     names = ["src", "dst", *(["id"] if hop.expansion.reads_edges else [])]
     stored = list(dict.fromkeys([*names, *(column.stored for column in hop.columns)]))
@@ -328,7 +328,14 @@ def _edges(view: View, spark: SparkSession, hop: HopInput, arguments: Arguments)
         frame = table_frame(view, spark, key, stored, text)
         kind = [lit(edge).alias(TYPE)] if hop.expansion.others else []
         aliased = [frame[column.stored].alias(column.alias) for column in hop.columns]
-        frames.append(frame.select(*(frame[name] for name in names), *kind, *aliased))
+        ends = {"src": view.catalog.edges[edge].source, "dst": view.catalog.edges[edge].target}
+        own = [
+            concat(frame[name], lit(MARK + ends[name])).alias(name)
+            if name in ends and hop.expansion.is_mixed
+            else frame[name]
+            for name in names
+        ]
+        frames.append(frame.select(*own, *kind, *aliased))
     return reduce(lambda whole, frame: whole.unionByName(frame), frames)
 
 

@@ -194,9 +194,9 @@ def _types_of_variables(text: str, catalog: Catalog) -> dict[str, tuple[str, ...
             if via:
                 types[via] = (edge.source,)
             is_backwards = types.get(near) == (edge.target,) and edge.source != edge.target
-            ends = (edge.target, edge.source) if is_backwards else (edge.source, edge.target)
-            types.setdefault(near, (ends[0],))
-            types.setdefault(far, (ends[1],))
+            ends = [(step.target, step.source) if is_backwards else (step.source, step.target) for step in edges]
+            types.setdefault(near, tuple(dict.fromkeys(left for left, _ in ends)))
+            types.setdefault(far, tuple(dict.fromkeys(right for _, right in ends)))
     return types
 
 
@@ -208,7 +208,7 @@ def _properties(types: tuple[str, ...], catalog: Catalog) -> Iterator[Completion
                 yield Completion("id", "property", "String")
             if isinstance(entity, EdgeType):
                 yield from (Completion(end, "property", "String") for end in ("from", "to"))
-            others = [catalog.edges[other].properties for other in types[1:]]
+            others = [(catalog.nodes.get(other) or catalog.edges[other]).properties for other in types[1:]]
             yield from (_property(own) for name, own in entity.properties.items() if all(name in o for o in others))
 
 

@@ -415,10 +415,10 @@ class PatternParser(ExpressionParser):
 
     A binding names an entity of a node type or of an interface; `{ property: value }` is equality, or membership for a list
     property. A traversal follows an edge, whose word is found whatever its case; its direction follows from the types of its
-    ends. `a|b` follows edges of either type, `<edge>` either way, `{m,n}` takes m to n hops (m may be 0: the end is then the
-    start itself), `{m,}` any number from m on, and `$e:edge` names the edge itself. A bare `$x` before a word starts a traversal
-    and a minus sign continues the condition before it, so a condition that is just a parameter, or that starts with a minus sign,
-    needs parentheses.
+    ends. `a|b` follows edges of either type, which may join different node types, `<edge>` either way, `{m,n}` takes m to n hops
+    (m may be 0: the end is then the start itself), `{m,}` any number from m on, and `$e:edge` names the edge itself. A bare `$x`
+    before a word starts a traversal and a minus sign continues the condition before it, so a condition that is just a parameter, or
+    that starts with a minus sign, needs parentheses.
 
     With a condition, `$e` of several hops is each edge of the walk: `$a $e:edge{1,5} $b where $e.kind = "x"`. `via $n` names the node
     from which each edge but the first starts, and `after $f` the edge before it: `after $f where $e.time > $f.time`.

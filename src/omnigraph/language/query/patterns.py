@@ -6,13 +6,14 @@ inferred from every type the block states), then conditions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from omnigraph.language.catalog import EdgeType, stored_type
+from omnigraph.language.catalog import EdgeType
 from omnigraph.language.parsing.cursor import Position
 from omnigraph.language.query import plan, syntax
 from omnigraph.language.query.expressions import ExpressionChecker, suggestion
-from omnigraph.language.query.scope import NodeVariable, Scope
+from omnigraph.language.query.scope import NodeVariable, Scope, common_properties
 from omnigraph.values.types import PropertyType, Scalar
 
 MAX_PATH_HOPS = 32
@@ -237,22 +238,29 @@ class _PatternChecker:
 
     def _expand(self, clause: syntax.TraversalClause) -> plan.Expansion:
         members = self._members(clause)
-        edge = _in_common(members)
+        edge, is_mixed = _in_common(members), _are_mixed(members)
+        if clause.undirected and is_mixed:
+            message = f"{edge.name} join different node types and cannot be followed both ways"
+            raise self._checking.refuse("T22", message, clause.edge_at, f"write {clause.words} without < >")
         if clause.undirected and edge.source != edge.target:
             message = f"{edge.name} goes from {edge.source} to {edge.target} and cannot be followed both ways"
             raise self._checking.refuse("T22", message, clause.edge_at, f"write {clause.words} without < >")
-        minimum, maximum = self._hops(clause, edge)
+        minimum, maximum = self._hops(clause, members)
         self._refuse_taken(clause.source, clause.at)
         self._refuse_taken(clause.target, clause.target_at)
-        direction = self._direction(clause, edge)
-        self._checking.reads.update(member.table_key for member in members)
-        self._checking.reads.update((f"node:{edge.source}", f"node:{edge.target}"))
+        direction: plan.Direction
+        if is_mixed:
+            direction = self._mixed_direction(clause, members, None if (minimum, maximum) == (1, 1) else minimum)
+        else:
+            direction = self._direction(clause, edge)
+        for member in members:
+            self._checking.reads.update((member.table_key, f"node:{member.source}", f"node:{member.target}"))
         first, *others = (member.name for member in members)
         expansion = plan.Expansion(
-            clause.source, clause.target, first, direction, minimum, maximum, others=tuple(others)
+            clause.source, clause.target, first, direction, minimum, maximum, others=tuple(others), is_mixed=is_mixed
         )
         if clause.per_hop is not None:
-            return replace(expansion, walk=self._walk(clause, clause.per_hop, edge))
+            return replace(expansion, walk=self._walk(clause, clause.per_hop, members))
         if clause.edge_variable is not None:
             self._bind_edge(clause, clause.edge_variable, edge)
         return replace(expansion, edge_variable=clause.edge_variable)
@@ -267,17 +275,10 @@ class _PatternChecker:
                 raise self._checking.refuse("T4", f"unknown edge '{word.name}'", word.at, hint)
             if edge in members:
                 raise self._checking.refuse("T4", f"'{word.name}' is named twice in one step", word.at)
-            first = members[0] if members else edge
-            if (edge.source, edge.target) != (first.source, first.target):
-                message = (
-                    f"{first.name} goes from {first.source} to {first.target}, "
-                    f"{edge.name} from {edge.source} to {edge.target}"
-                )
-                raise self._checking.refuse("T5", message, word.at, "edges of one step join the same node types")
             members.append(edge)
         return members
 
-    def _walk(self, clause: syntax.TraversalClause, per_hop: syntax.EachHop, edge: EdgeType) -> plan.Walk:
+    def _walk(self, clause: syntax.TraversalClause, per_hop: syntax.EachHop, members: Sequence[EdgeType]) -> plan.Walk:
         """The conditions along a walk; its variables are known in them only."""
         name, scope = clause.edge_variable, Scope(self._checking, parent=self._scope)
         assert name is not None, "only an edge with a name has conditions"
@@ -287,9 +288,11 @@ class _PatternChecker:
             if taken or variable in own[:place] or variable == "_":
                 message = f"${variable} is already in use; what stands for each hop needs a name of its own"
                 raise self._checking.refuse("T23", message, clause.edge_variable_at)
+        edge, ends = _in_common(members), {member.target for member in members}
         scope.edges = {variable: edge for variable in own if variable != per_hop.node}
         if per_hop.node is not None:
-            scope.nodes = {per_hop.node: NodeVariable((edge.source,))}
+            between = sorted({member.source for member in members} & ends)
+            scope.nodes = {per_hop.node: NodeVariable(tuple(between))}
         conditions = tuple(self._conditions(per_hop.condition, ExpressionChecker(scope, "match")))
         for condition in conditions:
             if any(isinstance(inner, plan.TextMatch) for inner in plan.walk(condition)):
@@ -318,9 +321,13 @@ class _PatternChecker:
         if self._scope.owner(name) is not None or name in self._checking.parameters:
             message = f"${name} is already in use; a path needs a name of its own"
             raise self._checking.refuse("T23", message, clause.variable_at)
+        members = self._members(traversal)
+        if _are_mixed(members):
+            message = "a shortest path follows edges between nodes of one type; " + ", ".join(map(_goes, members))
+            raise self._checking.refuse("T15", message, traversal.edge_at)
         expansion = self._expand(traversal)
         if clause.weight is not None:
-            edge = _in_common(self._members(traversal))
+            edge = _in_common(members)
             properties = edge.properties
             known = properties.get(clause.weight)
             if known is None or not known.type.scalar.is_numeric or known.type.is_list:
@@ -330,7 +337,7 @@ class _PatternChecker:
         self._scope.paths.add(name)
         return replace(expansion, path=plan.Path(name, clause.weight, clause.is_every))
 
-    def _hops(self, clause: syntax.TraversalClause, edge: EdgeType) -> tuple[int, int]:
+    def _hops(self, clause: syntax.TraversalClause, members: Sequence[EdgeType]) -> tuple[int, int]:
         hops = clause.hops
         if hops is None:
             if clause.per_hop is not None:
@@ -349,10 +356,12 @@ class _PatternChecker:
         maximum = plan.UNBOUNDED if hops.maximum is None else hops.maximum
         if not 0 <= hops.minimum <= maximum or maximum == 0:
             raise self._checking.refuse("T15", "hop bounds are {m,n} with 0 <= m <= n and n >= 1", hops.at)
-        if (hops.minimum, maximum) != (1, 1) and edge.source != edge.target:
-            message = f"{edge.name} goes from {edge.source} to {edge.target}, so it cannot be followed twice in a row"
+        is_walk = not {member.source for member in members}.isdisjoint(member.target for member in members)
+        if (hops.minimum, maximum) != (1, 1) and not is_walk:
+            goes, is_one = ", ".join(map(_goes, members)), len(members) == 1
+            message = f"{goes}, so {'it' if is_one else 'they'} cannot be followed twice in a row"
             if hops.minimum == 0:
-                message = f"{edge.name} goes from {edge.source} to {edge.target}, so no hop does not reach its end"
+                message = f"{goes}, so no hop does not reach {'its' if is_one else 'their'} end"
             raise self._checking.refuse("T15", message, hops.at, "leave the bounds out, or write one traversal per hop")
         return hops.minimum, maximum
 
@@ -367,8 +376,8 @@ class _PatternChecker:
             fits_left = source is None or left in source.types
             fits_right = target is None or right in target.types
             if fits_left and fits_right and (clause.source != clause.target or left == right):
-                self._narrow(clause.source, left)
-                self._narrow(clause.target, right)
+                self._narrow(clause.source, (left,))
+                self._narrow(clause.target, (right,))
                 return direction
         ends = [(clause.source, source, clause.at), (clause.target, target, clause.target_at)]
         name, variable, at = next(
@@ -377,13 +386,52 @@ class _PatternChecker:
         described = f"; ${name} is {variable.describe()}" if variable else ""
         raise self._checking.refuse("T5", f"{edge.name} goes from {edge.source} to {edge.target}{described}", at)
 
-    def _narrow(self, name: str, type_: str) -> None:
-        """Narrow a variable to the type that the edge has at this end. A variable of an outer pattern keeps its types: the block
+    def _mixed_direction(
+        self, clause: syntax.TraversalClause, members: Sequence[EdgeType], min_hops: int | None
+    ) -> plan.Direction:
+        """The same for edges that join different node types, each of which must fit. `min_hops` is that of a walk, which may pass
+        other types than those of its ends."""
+        source, target = self._scope.node(clause.source), self._scope.node(clause.target)
+        ways: tuple[tuple[plan.Direction, list[tuple[str, str]]], ...] = (
+            ("out", [(member.source, member.target) for member in members]),
+            ("in", [(member.target, member.source) for member in members]),
+        )
+        misfit = members[0]
+        for direction, ends in ways:
+            lefts, rights = {left for left, _ in ends}, {right for _, right in ends}
+            if min_hops is None:
+                fits = [
+                    (source is None or left in source.types)
+                    and (target is None or right in target.types)
+                    and (clause.source != clause.target or left == right)
+                    for left, right in ends
+                ]
+                if any(fits) and not all(fits):
+                    misfit = members[fits.index(False)]
+            else:
+                starts = lefts
+                lefts = lefts | rights if min_hops == 0 else lefts
+                lefts = lefts if source is None else lefts & {*source.types}
+                rights = rights | lefts if min_hops == 0 else rights
+                rights = rights if target is None else rights & {*target.types}
+                if clause.source == clause.target:
+                    lefts = rights = lefts & rights
+                fits = [bool(lefts & starts and rights)]
+            if all(fits):
+                self._narrow(clause.source, tuple(sorted(lefts)))
+                self._narrow(clause.target, tuple(sorted(rights)))
+                return direction
+        ends_known = {clause.source: source, clause.target: target}.items()
+        described = "".join(f"; ${name} is {end.describe()}" for name, end in ends_known if end is not None)
+        raise self._checking.refuse("T5", f"{_goes(misfit)}{described}", clause.edge_at)
+
+    def _narrow(self, name: str, types: tuple[str, ...]) -> None:
+        """Narrow a variable to the types that the edges have at this end. A variable of an outer pattern keeps its types: the block
         only tests it."""
         if self._scope.owner(name) is None:
-            self._scope.nodes[name] = NodeVariable((type_,))
+            self._scope.nodes[name] = NodeVariable(types)
         elif name in self._scope.nodes:
-            self._scope.nodes[name].types = (type_,)
+            self._scope.nodes[name].types = types
 
     def _bind_edge(self, clause: syntax.TraversalClause, name: str, edge: EdgeType) -> None:
         if self._scope.owner(name) is not None or name in self._checking.parameters:
@@ -402,16 +450,16 @@ class _PatternChecker:
         return [(expressions or self._expressions).condition(condition)]
 
 
-def _in_common(members: list[EdgeType]) -> EdgeType:
-    """What an edge of any of these types has: the properties that all of them declare with the same type."""
-    first, *others = members
-    if not others:
-        return first
-    properties = {}
-    for name, property in first.properties.items():
-        types = [property.type, *(other.properties[name].type for other in others if name in other.properties)]
-        if len(types) == len(members) and len({*map(stored_type, types)}) == 1:
-            words = property.type.enum if len({type_.enum for type_ in types}) == 1 else ()
-            type_ = replace(property.type, nullable=any(type_.nullable for type_ in types), enum=words)
-            properties[name] = replace(property, type=type_)
-    return replace(first, name="|".join(member.name for member in members), properties=properties)
+def _in_common(members: Sequence[EdgeType]) -> EdgeType:
+    """What an edge of any of these types has."""
+    name = "|".join(member.name for member in members)
+    return replace(members[0], name=name, properties=common_properties(members))
+
+
+def _are_mixed(members: Sequence[EdgeType]) -> bool:
+    """Whether they join different node types."""
+    return len({(member.source, member.target) for member in members}) > 1
+
+
+def _goes(edge: EdgeType) -> str:
+    return f"{edge.name} goes from {edge.source} to {edge.target}"

@@ -281,7 +281,8 @@ def is_aggregated(expression: Expression) -> bool:
 
 
 class Binding(Frozen):
-    """A node variable and the node types it ranges over: one, or every implementer of `interface`, sorted by name."""
+    """A node variable and the node types it ranges over, sorted by name: one, implementers of `interface`, or those that edges of
+    several types reach."""
 
     variable: str
     types: tuple[str, ...]
@@ -343,7 +344,9 @@ class Expansion(Frozen):
     path: Path | None = None
     walk: Walk | None = None
     others: tuple[str, ...] = ()
-    """Further edge types between the same node types: it follows their edges too."""
+    """Further edge types, whose edges it follows too."""
+    is_mixed: bool = False
+    """Whether its edge types join different node types. An end may then have several types."""
 
     @property
     def edges(self) -> tuple[str, ...]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from omnigraph.errors import QueryError
-from omnigraph.language.catalog import Catalog, EdgeType, Property
+from omnigraph.language.catalog import Catalog, EdgeType, EntityType, Property, stored_type
 from omnigraph.language.parsing.cursor import Position
 from omnigraph.language.query import plan
 from omnigraph.language.query.parser import refusal
@@ -49,7 +49,7 @@ class NodeVariable:
     interfaces: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        return self.types[0] if len(self.types) == 1 else " and ".join(self.interfaces)
+        return self.types[0] if len(self.types) == 1 else " and ".join(self.interfaces) or " or ".join(self.types)
 
 
 @dataclass
@@ -117,15 +117,31 @@ class Scope:
         return None if owner is None else owner.edges.get(name)
 
     def node_properties(self, variable: NodeVariable) -> Mapping[str, Property]:
-        """The properties that every type of the variable has: those of its one type, or those of its interfaces."""
+        """The properties that every type of the variable has: those of its one type, of its interfaces, or without any interface
+        what all of its types declare alike."""
         catalog = self.checking.catalog
         if len(variable.types) == 1:
             return catalog.nodes[variable.types[0]].properties
+        if not variable.interfaces:
+            return common_properties([catalog.nodes[name] for name in variable.types])
         return {
             name: property
             for interface in variable.interfaces
             for name, property in catalog.interfaces[interface].properties.items()
         }
+
+
+def common_properties(types: Sequence[EntityType]) -> Mapping[str, Property]:
+    """The properties that all of these types declare with the same type, but for null and the words of an enum."""
+    first, *others = types
+    properties = {}
+    for name, property in first.properties.items() if others else ():
+        declared = [property.type, *(other.properties[name].type for other in others if name in other.properties)]
+        if len(declared) == len(types) and len({*map(stored_type, declared)}) == 1:
+            words = property.type.enum if len({type_.enum for type_ in declared}) == 1 else ()
+            type_ = replace(property.type, nullable=any(type_.nullable for type_ in declared), enum=words)
+            properties[name] = replace(property, type=type_)
+    return properties if others else first.properties
 
 
 def type_of(expression: plan.Expression) -> PropertyType:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.predicates import Predicate
+from omnigraph.language.catalog import EdgeType
 from omnigraph.read.inputs.scans import Stream, read_table, scan_table
 from omnigraph.read.search.candidates import Computing, find_candidates
-from omnigraph.read.sql.shapes import KEY, TYPE, HopInput, NodeInput
+from omnigraph.read.sql.shapes import KEY, MARK, TYPE, HopInput, NodeInput
 from omnigraph.snapshot import View
 
 if TYPE_CHECKING:
@@ -156,10 +157,23 @@ def read_edges(view: View, hop: HopInput, arguments: Arguments) -> pa.Table:
             else read_table(table, names, filter_text, arguments.deadline)
         )
         part = edge_relation(hop, rows)
+        if hop.expansion.is_mixed:
+            part = _with_types(part, view.catalog.edges[name])
         if bound and hop.expansion.others:
             part = part.append_column(TYPE, pa.repeat(pa.scalar(name, pa.utf8()), part.num_rows))
         parts.append(part)
     return pa.concat_tables(parts)
+
+
+def _with_types(rows: pa.Table, edge: EdgeType) -> pa.Table:
+    """The ends of edges with the types of their nodes."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for place, kind in ((0, edge.source), (1, edge.target)):
+        ends = pc.binary_join_element_wise(rows.column(place), pa.scalar(kind), pa.scalar(MARK))
+        rows = rows.set_column(place, rows.column_names[place], ends)
+    return rows
 
 
 def edge_relation(hop: HopInput, rows: pa.Table) -> pa.Table:

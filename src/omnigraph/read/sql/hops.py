@@ -118,7 +118,7 @@ def _onwards(hop: HopInput, level: str, step: str, *values: exp.Expression) -> e
         .join(table(step, "h"), on=exp.EQ(this=column(TARGET, "l"), expression=column(SOURCE, "h")))
     )
     if hop.along is not None and hop.along.node is not None:
-        on = exp.EQ(this=column(KEY, "v"), expression=column(SOURCE, "h"))
+        on = exp.EQ(this=hop.along.node_key.copy(), expression=column(SOURCE, "h"))
         query = query.join(table(hop.along.node, "v"), on=on)
     if hop.along is not None:
         query = query.where(*(condition.copy() for condition in hop.along.between), copy=False)

@@ -52,6 +52,7 @@ from omnigraph.read.sql.shapes import (
     NodeInput,
     Ranked,
     common,
+    marked,
 )
 from omnigraph.relational.sql import column, exp, named, table
 
@@ -176,6 +177,7 @@ class Relation:
             and not any(
                 expansion.min_hops == 0 and expansion.source == variable for expansion in self.pattern.expansions
             )
+            and variable not in _mixed_ends(self.pattern)
         )
         if self.context.elide and bare and not own and variable not in computed and implied:
             return binding
@@ -220,7 +222,8 @@ class Relation:
             stored = sorted(name for owner, name in used if owner == walk.node and name != "id")
             wanted = tuple(InputColumn(f"c{index}", name) for index, name in enumerate(stored))
             own = tuple(condition for condition in walk.conditions if variables(condition) == {walk.node})
-            types = (self.context.catalog.edges[expansion.edge].source,)
+            ends = [self._ends(edge, expansion) for edge in expansion.edges]
+            types = tuple(sorted({left for left, _ in ends} & {right for _, right in ends}))
             node = NodeInput(self.context.fresh("n"), walk.node, place, types, wanted, (), own)
             self.context.inputs.append(node)
             of_node = {"id": KEY, **{column.stored: column.alias for column in wanted}}
@@ -240,13 +243,15 @@ class Relation:
             tuple(map(self.context.expressions(per_hop, self.other).compile, own_edges)),
             tuple(map(self.context.expressions(between, self.other).compile, others)),
             node.name if node is not None and walk.node in mentioned else None,
+            column(KEY, "v") if node is None else self._end_of(expansion, node, "v"),
             walk.before in mentioned,
         )
 
     def _every_node(self, expansion: Expansion, place: str) -> NodeInput:
         """All nodes at which a walk can start, if its start is a variable of the pattern around."""
-        type_name = self.context.catalog.edges[expansion.edge].source
-        node = NodeInput(self.context.fresh("n"), expansion.source, place, (type_name,), (), (), ())
+        ends = [self._ends(edge, expansion) for edge in expansion.edges]
+        types = tuple(sorted({name for pair in ends for name in pair}))
+        node = NodeInput(self.context.fresh("n"), expansion.source, place, types, (), (), ())
         self.context.inputs.append(node)
         return node
 
@@ -260,12 +265,16 @@ class Relation:
         start_rows = self.pattern.start_rows
         if start_rows is not None and hop.block == self.block and hop.expansion.source in start_rows.entities:
             place = start_rows.entities.index(hop.expansion.source)
-            start = exp.select(named(column(f"v{place}"), KEY)).distinct().from_(table(GIVEN))
+            key: exp.Expression = column(f"v{place}")
+            if hop.expansion.is_mixed:
+                types = {binding.variable: binding.types for binding in self.pattern.bindings}
+                key = marked(key, exp.Literal.string(types[hop.expansion.source][0]))
+            start = exp.select(named(key, KEY)).distinct().from_(table(GIVEN))
             return hops.define(hop, start.where(exp.Not(this=exp.Is(this=column(f"v{place}"), expression=exp.null()))))
-        return hops.define(hop, None if node is None else self._sources(node))
+        return hops.define(hop, None if node is None else self._sources(node, hop.expansion))
 
-    def _sources(self, node: NodeInput) -> exp.Query:
-        query = exp.select(column(KEY)).from_(table(node.name))
+    def _sources(self, node: NodeInput, expansion: Expansion) -> exp.Query:
+        query = exp.select(named(self._end_of(expansion, node, None), KEY)).from_(table(node.name))
         compiler = self.context.expressions(
             lambda ref: (
                 column(next(c.alias for c in node.columns if c.stored == ref.column))
@@ -314,13 +323,32 @@ class Relation:
         """Whether a stage carries on an entity that may be null."""
         return self.pattern.start_rows is not None and variable in self.pattern.start_rows.optional
 
-    def _add_node(self, node: NodeInput | Binding, on: exp.Expression | None, join_type: str = "inner") -> None:
+    def _ends(self, edge: str, expansion: Expansion) -> tuple[str, str]:
+        """The types of the nodes that an edge joins, as the expansion sees them."""
+        type_ = self.context.catalog.edges[edge]
+        return (type_.target, type_.source) if expansion.direction == "in" else (type_.source, type_.target)
+
+    def _end_of(self, expansion: Expansion, node: NodeInput, relation: str | None) -> exp.Expression:
+        """What the ends of an expansion say of a node, from the columns of its relation."""
+        if not expansion.is_mixed:
+            return column(KEY, relation)
+        kind = column(TYPE, relation) if len(node.types) > 1 else exp.Literal.string(node.types[0])
+        return marked(column(KEY, relation), kind)
+
+    def _add_node(
+        self,
+        node: NodeInput | Binding,
+        on: exp.Expression | None,
+        join_type: str = "inner",
+        expansion: Expansion | None = None,
+    ) -> None:
         assert isinstance(node, NodeInput)
         relation = node.name
         if on is None:
             self._from(table(relation))
         else:
-            condition = exp.EQ(this=column(KEY, relation), expression=on)
+            key = column(KEY, relation) if expansion is None else self._end_of(expansion, node, relation)
+            condition = exp.EQ(this=key, expression=on)
             self.select = self.select.join(table(relation), on=condition, join_type=join_type, copy=False)
         kind = column(TYPE, relation) if len(node.types) > 1 else None
         columns: dict[str, exp.Expression] = {c.stored: column(c.alias, relation) for c in node.columns}
@@ -336,12 +364,14 @@ class Relation:
         implied: dict[str, Slot],
     ) -> None:
         relation = hop.name
-        edge = self.context.catalog.edges[expansion.edge]
-        types = (edge.target, edge.source) if expansion.direction == "in" else (edge.source, edge.target)
+        types = self._ends(expansion.edge, expansion)
         ends = [(expansion.source, SOURCE, types[0]), (expansion.target, TARGET, types[1])]
         conditions: list[exp.Expression] = []
         for variable, end, type_name in ends:
-            if (slot := self.slots.get(variable)) is not None:
+            if (slot := self.slots.get(variable)) is not None and expansion.is_mixed:
+                kind = exp.Literal.string(slot.types[0]) if slot.type is None else slot.type.copy()
+                conditions.append(exp.EQ(this=column(end, relation), expression=marked(slot.key.copy(), kind)))
+            elif slot is not None:
                 conditions.append(exp.EQ(this=column(end, relation), expression=slot.key.copy()))
                 if slot.type is not None:
                     conditions.append(exp.EQ(this=slot.type.copy(), expression=exp.Literal.string(type_name)))
@@ -351,8 +381,8 @@ class Relation:
             self._from(table(relation))
         if expansion.edge_variable is not None:
             columns: dict[str, exp.Expression] = {c.stored: column(c.alias, relation) for c in hop.columns}
-            kind = column(TYPE, relation) if expansion.others else None
-            slot = Slot(expansion.edge_variable, expansion.edges, True, column(EDGE, relation), kind, columns)
+            edge_type = column(TYPE, relation) if expansion.others else None
+            slot = Slot(expansion.edge_variable, expansion.edges, True, column(EDGE, relation), edge_type, columns)
             self.slots[expansion.edge_variable] = slot
         if expansion.path is not None:
             values: dict[str, exp.Expression] = {
@@ -361,10 +391,10 @@ class Relation:
             name = expansion.path.variable
             key = column(hops.EDGES if expansion.path.is_every else TARGET, relation)
             # Edges of several types may have the same ids: then only the nodes tell two paths apart.
-            kind = column(hops.NODES, relation) if expansion.path.is_every and expansion.others else None
-            self.slots[name] = Slot(name, (), True, key, kind, values)
+            nodes_too = column(hops.NODES, relation) if expansion.path.is_every and expansion.others else None
+            self.slots[name] = Slot(name, (), True, key, nodes_too, values)
         for variable, end, type_name in ends:
-            self._reach(variable, column(end, relation), type_name, nodes, implied)
+            self._reach(variable, column(end, relation), type_name, nodes, implied, expansion)
         if expansion.source == expansion.target and not conditions:
             self.conditions.append(exp.EQ(this=column(SOURCE, relation), expression=column(TARGET, relation)))
 
@@ -375,13 +405,15 @@ class Relation:
         type_name: str,
         nodes: dict[str, NodeInput | Binding],
         implied: dict[str, Slot],
+        expansion: Expansion,
     ) -> None:
         if variable in self.slots:
             return
         node = nodes.get(variable)
         if isinstance(node, NodeInput):
-            self._add_node(node, key)
+            self._add_node(node, key, expansion=expansion)
             return
+        assert not expansion.is_mixed, "both ends of such a hop have inputs"
         several = variable in implied and implied[variable].several
         types = implied[variable].types if variable in implied else (type_name,)
         kind = exp.Literal.string(type_name) if several else None
@@ -527,6 +559,7 @@ class Relation:
         enough = {"id"} if self.context.keys == "id" else set()
         searched = outer_searches(pattern)
         alone = len(outer) == 1 and {name for _, name in needed} <= enough and set(outer) <= endpoints(pattern)
+        alone = alone and not set(outer) & _mixed_ends(pattern)
         if alone and not searched and not any(slot.is_edge for slot in outer.values()):
             implied = {name: Slot(name, slot.types, False, exp.null(), None, {}) for name, slot in outer.items()}
             relation = Relation(self.context, pattern, self.places)
@@ -581,6 +614,10 @@ class Relation:
         grouped = relation.select.select(*projections, copy=False).group_by(*keys, copy=False)
         self.context.common.append(common(name, grouped))
         return name, exp.and_(*conditions, copy=False)
+
+
+def _mixed_ends(pattern: Pattern) -> set[str]:
+    return {end for hop in pattern.expansions if hop.is_mixed for end in (hop.source, hop.target)}
 
 
 def _note(computed: dict[str, list[TextMatch | Nearest | Bm25]], search: TextMatch | Nearest | Bm25) -> None:

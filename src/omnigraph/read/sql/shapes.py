@@ -32,6 +32,8 @@ Keys = Literal["id", "ordinal"]
 KEY = "k"
 """The key of an entity, in every `n` relation."""
 TYPE = "t"
+MARK = "/"
+"""Between a key and its type where edges of one hop join different node types: their ends are then such texts."""
 """The type of an entity, in an `n` relation, or in an `e` or `x` relation with the edges themselves, over several types."""
 SOURCE, TARGET, EDGE = "s", "d", "k"
 """Columns of an `x` relation: both ends as the expansion sees them; with an edge variable also the edge's id."""
@@ -93,12 +95,15 @@ class Along:
     between: tuple[exp.Expression, ...]
     node: str | None
     """The input of the nodes `v`."""
+    node_key: exp.Expression
+    """What the ends of edges say of a node `v`."""
     by_edge: bool
 
 
 @dataclass(frozen=True)
 class HopInput:
-    """An expansion. `name` is its `x` relation; `edges` the relation over the edge tables: src, dst, (id, (t,)) `columns`.
+    """An expansion. `name` is its `x` relation; `edges` the relation over the edge tables: src, dst, (id, (t,)) `columns`. If edges
+    join different node types, src and dst have the types with the ids.
 
     `source` and `target` name the node inputs at its ends; None if an end is known by its id alone.
     """
@@ -192,6 +197,11 @@ class RelationalQuery:
     def placed(self, arguments: Arguments) -> dict[str, object]:
         """The values of the tree's parameters."""
         return {place: arguments.value(known) for place, known in self.placeholders.items()}
+
+
+def marked(key: exp.Expression, kind: exp.Expression) -> exp.Expression:
+    """A key with its type, as it stands at the ends of edges that join different node types."""
+    return exp.DPipe(this=exp.DPipe(this=key, expression=exp.Literal.string(MARK)), expression=kind)
 
 
 def common(name: str, query: exp.Query) -> exp.CTE:

@@ -181,7 +181,7 @@ def _is_counted(plan: ReadPlan) -> bool:
 
 
 def _is_covered(pattern: Pattern) -> bool:
-    if any(hop.walk is not None or (hop.others and hop.reads_edges) for hop in pattern.expansions):
+    if any(hop.walk is not None or hop.is_mixed or (hop.others and hop.reads_edges) for hop in pattern.expansions):
         return False
     return all(map(is_covered, pattern.filters)) and all(is_covered(unnest.items) for unnest in pattern.unnests)
 

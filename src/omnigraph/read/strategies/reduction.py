@@ -133,6 +133,8 @@ class _Reduction:
         """False if this is not a small read."""
         if not self.forced and not self.query.hops and self._is_large():
             return False
+        if any(hop.expansion.is_searched or hop.expansion.others for hop in self.query.hops):
+            return False
         try:
             self._seed()
             self._follow()
@@ -286,8 +288,6 @@ class _Reduction:
 
     def _expand(self, hop: HopInput, end: int, ids: list[str]) -> None:
         self.arguments.deadline.check()
-        if hop.expansion.is_searched or hop.expansion.others:
-            raise TooLarge
         path, estimate, expected = self._choose(hop, end, len(ids))
         if hop.expansion.edge_variable is not None:
             rows = self._edges(hop, ids, end)
