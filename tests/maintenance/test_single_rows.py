@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pytest
+
 import omnigraph as og
+from omnigraph.maintenance import optimize
 from omnigraph.tables.staging import FOLD_WIDTH, level_of
 
 
@@ -19,7 +23,8 @@ def test_fragments_grow_with_the_logarithm_of_the_commits(tmp_path: Path) -> Non
             assert table.before.rows == number
 
 
-def test_optimize_says_why_and_then_has_nothing_left_to_do(tmp_path: Path) -> None:
+def test_optimize_says_why_and_then_has_nothing_left_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optimize, "MIN_WORTHWHILE_ROWS", 4_096)
     graph = og.init(tmp_path / "g", "node P { name: String @key }  edge Knows: P -> P", durability="process")
     with graph.transaction() as tx:
         for number in range(5_000):
@@ -49,3 +54,18 @@ def test_optimize_says_why_and_then_has_nothing_left_to_do(tmp_path: Path) -> No
     assert sources == sorted(sources)
     assert not any(table.actions for table in graph.maintenance.optimize(dry_run=True).tables)
     assert graph.maintenance.optimize().commit is None
+
+
+def test_nothing_is_worth_optimizing_after_a_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a load leaves unbuilt or unsorted makes no read slower, whatever the number of rows."""
+    graph = og.init(tmp_path / "g", "node P { name: String @key }  edge Knows: P -> P  node Q { name: String @key }")
+    people = pa.table({"name": [f"p{number:05}" for number in range(60_000)]})
+    knows = pa.table({"from": people.column("name"), "to": people.column("name").take(pa.array(range(59_999, -1, -1)))})
+    graph.load({"P": people, "Knows": knows, "Q": people.slice(0, 40_000)}, mode="append", engine="local")
+    tables = {table.table_key: table for table in graph.maintenance.optimize(dry_run=True).tables}
+    assert tables["edge:Knows"].actions == ("write 1 of 1 fragments again (1 small, 1 not sorted by src)",)
+    assert tables["node:Q"].before.pending
+    assert not any(table.is_worthwhile for table in tables.values())
+    monkeypatch.setattr(optimize, "MIN_WORTHWHILE_ROWS", 40_000)
+    tables = {table.table_key: table for table in graph.maintenance.optimize(dry_run=True).tables}
+    assert [key for key, table in tables.items() if table.is_worthwhile] == ["node:Q"]

@@ -273,3 +273,20 @@ def test_one_command_from_files_with_dangling_references_to_a_graph(name: str, t
             assert sorted(receipt.loaded.values()) == [5, 80, 80]
         case "wiki":
             assert receipt.loaded["edge:Link"] + skipped == 400
+
+
+@pytest.mark.parametrize("name", ["flights", "debian", "wiki"])
+def test_stubs_are_made_of_what_others_refer_to_in_one_command(name: str, tmp_path: Path) -> None:
+    """What a stub cannot have is optional in the schema, and no edge is set aside."""
+    (tmp_path / "data").mkdir()
+    for file, text in TRUTHS[name][0](random.Random(name)).items():
+        (tmp_path / "data" / file).write_text(text)
+    imported = og.import_data(tmp_path / "data", tmp_path / "g", missing="stub", engine="local")
+    assert imported.receipt is not None
+    assert imported.receipt.rejected == 0
+    assert sum(imported.receipt.stubs.values()) > 0
+    assert imported.inferred.near_references == ()
+    assert "; optional: a stub has its key alone" in imported.inferred.schema
+    refused = og.infer_schema(tmp_path / "data")
+    assert refused.near_references
+    assert "optional: a stub" not in refused.schema

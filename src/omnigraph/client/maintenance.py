@@ -69,7 +69,13 @@ def cleanup_report(value: Json) -> CleanupReport:
 
 def optimize_report(value: Json) -> OptimizeReport:
     tables = tuple(
-        TableReport(table["table"], tuple(table["actions"]), _shape(table["before"]), _shape(table["after"]))
+        TableReport(
+            table["table"],
+            tuple(table["actions"]),
+            _shape(table["before"]),
+            _shape(table["after"]),
+            table["worthwhile"],
+        )
         for table in value["tables"]
     )
     return OptimizeReport(optional_commit(value.get("commit")), tables)

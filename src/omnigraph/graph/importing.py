@@ -40,8 +40,8 @@ def infer_schema(
     know: "Port.code", or "code" for every type that has it. `null` lists texts that mean null in every column; without it only empty
     cells do, and among numbers and dates also words such as N/A. `choose` corrects guesses: `{"Flight": "node"}` (or "edge"),
     `{"Flight.dest": "Airport"}` for a column that refers to a type, "property" for one that does not, "node" for one whose values
-    are nodes. With `missing` "skip" or "stub", which the load then needs too, columns most of whose values are keys become edges;
-    otherwise the comments name them. Reads the first `sample` rows of each table, or all of them if
+    are nodes. With `missing` "skip" or "stub", which the load then needs too, columns most of whose values are keys become edges, and
+    with "stub" what the nodes at their ends have besides a key is optional; otherwise the comments name these columns. Reads the first `sample` rows of each table, or all of them if
     it is 0; every row that was read can be loaded.
 
     >>> guessed = og.infer_schema("Person.csv", key=["Person.name"])
@@ -58,7 +58,7 @@ def infer_schema(
             _listed(paths),
             keys=key,
             nulls=null,
-            choices=Choices(choose or {}, takes_near=missing != "refuse"),
+            choices=Choices(choose or {}, takes_near=missing != "refuse", has_stubs=missing == "stub"),
             sample=sample,
             options=storage_options,
             progress=shown,

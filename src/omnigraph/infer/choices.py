@@ -26,10 +26,11 @@ _IS_OF_VALUES = "each of its values is a node, as asked for with --choose"
 @dataclass(frozen=True)
 class Choices:
     """`by_name`: `Type` is a `node` or an `edge`; `Type.column` a `property`, a `node` for each of its values, or a reference to a type.
-    `takes_near`: references need not hold for every value."""
+    `takes_near`: references need not hold for every value. `has_stubs`: the nodes that others lack are made, with their key alone."""
 
     by_name: Mapping[str, str] = field(default_factory=dict)
     takes_near: bool = False
+    has_stubs: bool = False
 
     def check(self, tables: Sequence[FoundTable]) -> None:
         """UsageError for a type or a column that there is not."""

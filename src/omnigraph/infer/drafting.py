@@ -51,6 +51,8 @@ class DraftProperty:
     guess: Guess
     remark: str = ""
     """What else is to be said of the column."""
+    near: str = ""
+    """How many of its values are keys, if most of them are."""
 
 
 @dataclass
@@ -109,6 +111,25 @@ class DraftEdge:
             if (words := tuple(dict.fromkeys([*meant, *self._null_words(names)])))
         }
         return _sources(self.table, self.name, columns, skipped, self.properties, distinct=False, nulls=nulls)
+
+    def make_room_for_stubs(self) -> None:
+        """Make the properties of a node optional that rows may refer to without its being there."""
+        for node, names in ((self.source_node, self.ends[0]), (self.target_node, self.ends[1])):
+            if node.key is None or node.table is self.table or not self._may_name_others(names, node):
+                continue
+            for property in node.properties:
+                type = property.guess.type
+                if property.column.name not in node.key.columns and not type.nullable:
+                    property.guess = replace(property.guess, type=replace(type, nullable=True))
+                    property.remark += "; optional: a stub has its key alone"
+
+    def _may_name_others(self, names: End, node: DraftNode) -> bool:
+        """Whether there may be rows whose end is the key of no node."""
+        held = self.table.columns.get(names[0])
+        if held is None or len(names) > 1 or node.key is None or not (self.table.is_whole and node.table.is_whole):
+            return True
+        known = node.table.columns[node.key.columns[0]].distinct_set
+        return bool(held.distinct_set - known - {"", *self.nulls, *self._null_words(names)})
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -215,6 +236,8 @@ def draft(tables: Sequence[FoundTable], keys: Sequence[str], choices: Choices) -
     edges += [edge for table in tables if (edge := _containment(table, nodes, names)) is not None]
     if not nodes:
         raise UsageError("there is nothing to infer a schema from", hint="give files with at least a header")
+    for edge in edges if choices.has_stubs else ():
+        edge.make_room_for_stubs()
     return Drafts(list(nodes.values()), edges)
 
 
@@ -298,6 +321,7 @@ def _edges_of_node(
             property.remark = property.remark.partition("; each value comes")[0]
             choice = f"--choose {node.name}.{name}={type_name(near[name].target.label)}, or --missing skip"
             property.remark += f"; {near[name].reason} ({choice}: an edge)"
+            property.near = near[name].reason
     return edges
 
 
@@ -348,6 +372,7 @@ def _edges_of_lists(node: DraftNode, nodes: Sequence[DraftNode], choices: Choice
         if reference.is_near and choice is None and not choices.takes_near:
             choose = f"--choose {node.name}.{name}={target.name}, or --missing skip"
             property.remark += f"; {reference.reason} ({choose}: an edge)"
+            property.near = reference.reason
             continue
         node.needs_id = target.needs_id = True
         reason = f"items of '{name}': {reference.reason} (--choose {node.name}.{name}=property)"

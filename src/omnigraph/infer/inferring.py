@@ -37,6 +37,8 @@ class InferredSchema:
     """For `load(map=...)`, or as JSON for `--map-file`."""
     files: tuple[str, ...]
     """The files that were looked at: what to load."""
+    near_references: tuple[str, ...] = ()
+    """The columns most of whose values are keys of a type, with how many; they are no edges, for `missing` was "refuse"."""
 
     def map_json(self) -> str:
         """The map as a map file has it."""
@@ -85,7 +87,13 @@ def _inferred(
     types: list[DraftNode | DraftEdge] = [*drafts.nodes, *drafts.edges]
     sources = tuple(source for type in types for source in type.sources())
     files = tuple(file.address for file in data if any(source.is_of(file.address) for source in sources))
-    return InferredSchema(text, ColumnMap(sources=sources).to_json(), files)
+    near = tuple(
+        f"{node.name}.{property.name}: {property.near}"
+        for node in drafts.nodes
+        for property in node.properties
+        if property.near
+    )
+    return InferredSchema(text, ColumnMap(sources=sources).to_json(), files, near)
 
 
 def _files(

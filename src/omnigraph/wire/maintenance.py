@@ -49,6 +49,7 @@ def optimize_json(uri: str, branch: str, report: OptimizeReport, *, dry_run: boo
                     "actions": list(table.actions),
                     "before": _shape_json(table.before),
                     "after": _shape_json(table.after),
+                    "worthwhile": table.is_worthwhile,
                 }
                 for table in report.tables
             ],

@@ -303,10 +303,15 @@ def _register_import(cli: click.Group) -> None:
         if receipt is None:
             out.show(value, inferred.schema.rstrip("\n"))
             return
-        counts = _by_type(receipt)
+        near = [f"  {column}" for column in inferred.near_references]
+        if near:
+            near = [
+                "no edges, because some of their values name no node; --missing skip, or stub, makes edges of them:",
+                *near,
+            ]
         out.done(
             out.counted(value | {"load": load_json(uri, receipt)}),
-            "\n".join([_loaded_text(uri, receipt, rejects), *counts]),
+            "\n".join([_loaded_text(uri, receipt, rejects), *_by_type(receipt), *near]),
         )
 
 
