@@ -10,7 +10,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeVar
 from urllib.parse import quote, unquote
 
@@ -47,7 +47,7 @@ COMMIT_ID_PREFIX = re.compile(r"0[0-9A-HJKMNP-TV-Z]{3,24}")
 READ_THREADS = 8
 Result = TypeVar("Result")
 MAX_PROBES = 3
-"""How many entries are followed one by one from a cached head before a listing is used."""
+"""How often following entries are looked for from a cached head before a listing is used."""
 CREATE_ATTEMPTS = 5
 MAX_CREATED_KNOWN = 4_096
 
@@ -126,11 +126,12 @@ class Chain:
             raise BranchNotFound(f"branch '{branch}' does not exist", hint="see 'omnigraph branch list'")
         return entry
 
-    def newest(self, branch: str) -> Entry | None:
-        """Like `head`, but the closing entry of a deleted branch, and None for an unknown one."""
+    def newest(self, branch: str, *, is_moving: bool = False) -> Entry | None:
+        """Like `head`, but the closing entry of a deleted branch, and None for an unknown one. If others are writing to the branch
+        (`is_moving`), following entries are read two at a time."""
         while True:
             started = self.clock()
-            entry = self._followed(branch, started) or self._listed_once(branch)
+            entry = self._followed(branch, started, 2 if is_moving else 1) or self._listed_once(branch)
             if entry is None and branch == MAIN:
                 self._begin()
                 entry = self._listed(branch)
@@ -179,10 +180,12 @@ class Chain:
 
     def find(self, branch: str, position: int) -> Entry | None:
         """The entry at a position; None if there is none yet, or none any more."""
-        key = key_of(branch, position)
-        data = self.store.find(key)
+        return self._decoded(branch, position, self.store.find(key_of(branch, position)))
+
+    def _decoded(self, branch: str, position: int, data: bytes | None) -> Entry | None:
         if data is None:
             return None
+        key = key_of(branch, position)
         affected, known = _commits_of(branch, position), self._heads.get(branch)
         entry = decode_entry(data, key, affected, known and known[0])
         if (entry.branch, entry.position) != (branch, position):
@@ -202,8 +205,9 @@ class Chain:
         newest = self.store.list(watermark_folder(branch), limit=1)
         return position_of(newest[0].key) if newest else 0
 
-    def _followed(self, branch: str, now: float) -> Entry | None:
-        """The newest entry, found by probing from a cached head; None if there is none, or if too many entries were added since."""
+    def _followed(self, branch: str, now: float, at_once: int = 1) -> Entry | None:
+        """The newest entry, found by probing from a cached head, so many positions at once; None if there is none, or if too many
+        entries were added since."""
         with self._lock:
             cached = self._heads.get(branch)
         if cached is None or now - cached[1] >= PROBE_WINDOW_S:
@@ -213,10 +217,13 @@ class Chain:
             newest = self._last_there(branch, entry.position + 1) if has_next else entry.position
             return entry if newest == entry.position else self.find(branch, newest)
         for _ in range(MAX_PROBES):
-            following = self.find(branch, entry.position + 1)
-            if following is None:
+            positions = range(entry.position + 1, entry.position + 1 + at_once)
+            objects = self.store.find_many([key_of(branch, position) for position in positions])
+            following = [*filter(None, map(partial(self._decoded, branch), positions, objects))]
+            if following:
+                entry = following[-1]
+            if len(following) < at_once:
                 return entry
-            entry = following
         return None
 
     def _last_there(self, branch: str, position: int) -> int:

@@ -122,9 +122,10 @@ class Publisher:
                 return self.newest_head(branch)
         return Head(*cached, confirmed=False)
 
-    def newest_head(self, branch: str) -> Head:
+    def newest_head(self, branch: str, *, is_moving: bool = False) -> Head:
+        """See `Chain.newest`."""
         looked_at = self.chain.clock()
-        return Head(self.chain.newest(branch), looked_at, confirmed=True)
+        return Head(self.chain.newest(branch, is_moving=is_moving), looked_at, confirmed=True)
 
 
 class Attempt:

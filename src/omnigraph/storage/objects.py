@@ -32,7 +32,7 @@ from omnigraph.errors import (
     StorageTransient,
     UsageError,
 )
-from omnigraph.metering import metered
+from omnigraph.metering import Threads, metered
 from omnigraph.storage.options import CLIENT_OPTIONS, FLAGS, RETRY_OPTIONS, scheme_of, storage_options_for
 from omnigraph.storage.os_errors import MORE_FILES, check_free_files, is_out_of_files
 from omnigraph.storage.store import ObjectInfo, Store, checked_key, checked_prefix
@@ -43,6 +43,7 @@ _CLIENT_DEFAULTS = {"connect_timeout": "5s", "timeout": "30s"}
 _MAX_RETRIES = 4
 _RETRY_SECONDS = 30
 _PAGE = 1000
+MAX_CONCURRENT = 8
 _CHUNK_BYTES = 8 * 1024 * 1024
 """The size of the parts in which a large object is streamed; S3 takes parts of 5 MiB and more."""
 _REPEATED = re.compile(r"after [1-9][0-9]* retries")
@@ -76,6 +77,12 @@ class ObjectStore(Store):
     def get(self, key: str) -> bytes:
         with self._typed("read", checked_key(key)):
             return bytes(obstore.get(self._client, key).bytes())
+
+    def find_many(self, keys: Sequence[str]) -> builtins.list[bytes | None]:
+        if len(keys) == 1:
+            return [self.find(keys[0])]
+        with Threads(min(len(keys), MAX_CONCURRENT), "omnigraph-objects") as pool:
+            return list(pool.map(self.find, keys))
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         """Some bytes of an object; fewer if it ends earlier."""

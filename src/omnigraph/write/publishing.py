@@ -20,7 +20,7 @@ from omnigraph.metering import current_meter
 MAX_ATTEMPTS = 256
 """An attempt costs little, and among writers that never pause, a slow one succeeds in one of many."""
 INITIAL_BACKOFF_S = 0.002
-MAX_BACKOFF_S = 0.1
+MAX_BACKOFF_S = 0.03
 MAX_DOUBLINGS = 10
 
 AnyHead = TypeVar("AnyHead")
@@ -131,7 +131,7 @@ def publish_group(
         return [outcome for write in writes for outcome in publish_group(history, [write], patience_s=patience_s)]
     branch, publisher = writes[0].plan.branch, history.publisher
     group = _SharedEntry(history, writes, stage_together)
-    newest = partial(publisher.newest_head, branch)
+    newest = partial(publisher.newest_head, branch, is_moving=True)
     first = publisher.likely_head(branch, group.plans)
     patience_s = history.clock() - group.staged_since if patience_s is None else patience_s
     try:
