@@ -7,6 +7,7 @@
 | `walks` | neighbours, edges and everything within hops, from many nodes at once |
 | `paths` | shortest paths |
 | `matching` | the rows of a pattern: seeds, expansions in the order of their exact size, conditions, blocks |
+| `sizes` | whether a pattern has more matches than any engine could list |
 | `values` | expressions over rows, and values as integers that sort and compare as they do |
 | `output` | groups, order, cut and columns of the result |
 

@@ -374,7 +374,7 @@ class _Joining:
         if self.needs.is_count and not self._needed():
             return _counted(self.parts)
         rows = NO_COLUMNS
-        for place, part in enumerate(self.parts):
+        for place, part in enumerate(sorted(self.parts, key=lambda part: part.rows)):  # Nothing times much is nothing.
             if self.needs.is_count and not self._needed().intersection(part.columns):
                 part = Bindings(1, {f"{WEIGHT}{place}": part.collapsed().columns[WEIGHT]})
             self.matcher._reserve(rows.rows * part.rows, len(rows.columns) + len(part.columns))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from omnigraph.errors import ResourceExhausted
 from omnigraph.read.executor.bindings import Matches, NotCovered
 from omnigraph.read.executor.sources import EdgeSource, NodeSource
 from omnigraph.read.executor.walks import WAYS, HopWalk
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 FEW_TARGETS = 4
 """Up to this many ends of one start are searched for one by one."""
-MAX_STARTS = 256
-MAX_PAIRS = 4_096
+MAX_STARTS = 4_096
+MAX_PAIRS = 65_536
 """All paths are listed for at most this many pairs of ends."""
 MAX_ITEMS = 2**31 - 1
 Reserve = Callable[[int, int], None]
@@ -235,7 +236,11 @@ class PathFinder:
         ends = np.unique(block.nodes[:, -1])
         owners, targets, edges = self._steps(ends, np.sort(allowed), is_forward=is_forward)
         matches = Matches(np.searchsorted(ends, block.nodes[:, -1]), owners)
-        self.reserve(matches.total, 2 * block.nodes.shape[1] + 1)
+        try:
+            self.reserve(matches.total, 2 * block.nodes.shape[1] + 1)
+        except NotCovered as error:
+            hint = "bind both ends by conditions, give a smaller upper end, or ask for one path of each pair: shortest path"
+            raise ResourceExhausted("the shortest paths do not fit in the memory of the graph", hint=hint) from error
         left, right = matches.pairs()
         return EqualPaths(
             np.column_stack([block.nodes[left], targets[right]]), np.column_stack([block.edges[left], edges[right]])
@@ -294,7 +299,7 @@ class PathFinder:
 
         path = self.forward.expansion.path
         assert path is not None
-        assert path.weight is not None, "wanted for the lightest"
+        assert path.weight is not None, "asked for the lightest"
         steps = self._edges_from(numbers, is_forward=is_forward)
         cells = self.edges.column(path.weight, steps[2]).cast(pa.float64(), safe=False)
         weights = np.asarray(cells.fill_null(-1.0))

@@ -46,9 +46,22 @@ def order() -> Iterator[Strategy]:
 
 
 def answer(read: Read) -> Answer:
-    """The first answer that a strategy has."""
+    """The first answer that a strategy has. What may have more matches than any engine could list is left to the engine only if no
+    other strategy has an answer, and refused if it does have so many."""
+    from omnigraph.read.strategies.strategy import TreeAnswer
+
+    last: TreeAnswer | None = None
     for strategy in order():
         read.arguments.deadline.check()
-        if read.mode in strategy.modes and (answered := strategy.answer(read)) is not None:
+        if read.mode not in strategy.modes or (answered := strategy.answer(read)) is None:
+            continue
+        if not isinstance(answered, TreeAnswer):
             return answered
-    raise AssertionError("scan answers every read")
+        from omnigraph.read.executor.sizes import may_be_endless, refuse_endless
+
+        if not may_be_endless(read.view, read.plan.pattern):
+            return answered
+        last = answered
+    assert last is not None, "scan answers every read"
+    refuse_endless(read.view, read.plan.pattern, read.arguments)
+    return last

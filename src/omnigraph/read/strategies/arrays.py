@@ -26,8 +26,9 @@ from omnigraph.language.query.plan import (
     walk,
 )
 from omnigraph.read.executor.bindings import Needs, NotCovered
-from omnigraph.read.executor.matching import MAX_SCANNED, PatternMatcher
+from omnigraph.read.executor.matching import MAX_COUNT, MAX_SCANNED, PatternMatcher
 from omnigraph.read.executor.output import ResultTable, counts_matches
+from omnigraph.read.executor.sizes import MAX_MATCHES, refuse_endless
 from omnigraph.read.executor.values import is_covered
 from omnigraph.read.inputs import sources as inputs
 from omnigraph.read.inputs.adjacency import GraphArrays
@@ -236,6 +237,7 @@ def _any(read: Read) -> ResultAnswer | None:
     form = read.plan.derived(arrays_form, lambda: arrays_form(read.plan))
     if form is None or not _is_worth(read, form):
         return None
+    refuse_endless(read.view, read.plan.pattern, read.arguments, MAX_COUNT if form.needs.is_count else MAX_MATCHES)
     return (form.difference and _subtracted(read, form.difference)) or _answer(read, form)
 
 
