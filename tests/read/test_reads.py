@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from read.graphs import build_indexes, commit, new_graph, query
 
+import omnigraph as og
 from omnigraph._internal.runtime import ByteCache
 from omnigraph.errors import ArithmeticOverflow, ResourceExhausted, StorageTransient, UsageError
 from omnigraph.language.query.mutations import bind_parameters, compile_query
@@ -428,3 +429,17 @@ def test_an_empty_graph_answers(repository: Repository) -> None:
         assert query(empty, text, mode=mode).rows == []  # type: ignore[arg-type]  # the names are modes
         counted = query(empty, "query q() { match { $p knows $q } return { count($p) as n } }", mode=mode)  # type: ignore[arg-type]
         assert counted.rows == [{"n": 0}]
+
+
+@pytest.mark.parametrize("column", ["$q.name", "$q.id", "$q.age", "$q"])
+def test_an_optional_part_whose_type_has_no_rows_is_null(column: str) -> None:
+    graph = og.init(
+        "memory://",
+        schema="node Author { name: String @key }  node Book { name: String @key  age: I32? }  edge Wrote: Author -> Book",
+    )
+    with graph.transaction() as tx:
+        tx.insert("Author", name="Ada")
+    text = (
+        f"query q() {{ match {{ $a: Author  optional {{ $a wrote $q }} }} return {{ $a.name as a, {column} as q }} }}"
+    )
+    assert graph.query(text).rows == [{"a": "Ada", "q": None}]
