@@ -52,7 +52,7 @@ class View:
         return self.catalog.tables[key]
 
     def state(self, key: str) -> TableState | None:
-        return self.snapshot.table(key)
+        return self.snapshot.tables.get(key)
 
     def rows(self, key: str) -> int:
         state = self.state(key)

@@ -145,7 +145,7 @@ def test_a_row_that_a_later_commit_deleted_keeps_its_default_in_the_state_that_h
     newer = {row["k"]: row["z"] for row in g.query(all_rows).rows}
     assert newer == {key: value for key, value in expected.items() if key != "a1"}
     assert older == expected
-    stored = g._view("main", None).table(f"{kind}:T")
+    stored = g._repository.resolve("main").table(f"{kind}:T")
     assert stored is not None
     read = stored.read_stored(["k", "z"], [fragment.id for fragment in stored.fragments]).to_pylist()
     assert {row["k"]: row["z"] for row in read} == expected

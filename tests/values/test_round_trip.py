@@ -22,7 +22,7 @@ TOGETHER = 400
 
 def rows(graph: og.Graph) -> dict[str, dict[str, str]]:
     """Every stored row by table and id, as text that tells -0.0 from 0.0 and 1 from 1.0."""
-    view = graph._view("main", None)
+    view = graph._repository.resolve("main")
     found = {}
     for key in view.catalog.tables:
         table = view.table(key)

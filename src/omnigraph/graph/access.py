@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +15,7 @@ from omnigraph.errors import OmnigraphError, PipelineFailed, PolicyDenied, Stora
 from omnigraph.graph.arguments import argument_checks
 from omnigraph.history import MAIN, check_attribution
 from omnigraph.policy import AccessRequest, Action, Authorizer, denied
-from omnigraph.snapshot import Repository, View
+from omnigraph.snapshot import Repository
 from omnigraph.storage.os_errors import raise_out_of_files
 
 if TYPE_CHECKING:
@@ -469,6 +468,3 @@ class GraphState:
     def uri(self) -> str:
         """The folder or address of the graph."""
         return self._repository.store.uri
-
-    def _view(self, revision: str, as_of: str | dt.datetime | None) -> View:
-        return self._repository.resolve(revision, as_of)

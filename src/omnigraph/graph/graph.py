@@ -305,7 +305,7 @@ class Graph(WriteMethods, UndoMethods, CopyMethods, ReadMethods, HistoryMethods)
         from omnigraph.language.query.lint import lint_queries
 
         text, file = read_source(gq, ".gq")
-        return lint_queries(text, self._view(revision, as_of).catalog, file)
+        return lint_queries(text, self._repository.resolve(revision, as_of).catalog, file)
 
     def close(self) -> None:
         """Drop what is cached of the graph in memory. The graph can still be used: it then reads from storage.

@@ -274,11 +274,11 @@ class ReadMethods(GraphState):
         >>> assert g.query(Path("people.gq"), {"of": "Bo"}, name="friends", revision="main~3").rows == []
         """
         deadline = Deadline(timeout, cancellation=cancel)
-        view = self._view(revision, as_of)
+        view = self._repository.resolve(revision, as_of)
         if schema_of is not None:
             from omnigraph.evolve.migrating import seen_through
 
-            view = seen_through(view, self._view(schema_of, None))
+            view = seen_through(view, self._repository.resolve(schema_of))
         plan, bound = compiled_read(gq, view, params, name)
         session = open_session(engine, self.uri)
         if session is not None:
@@ -310,7 +310,7 @@ class ReadMethods(GraphState):
         """
         from omnigraph.read import explain
 
-        view = self._view(revision, as_of)
+        view = self._repository.resolve(revision, as_of)
         plan, bound = compiled_read(gq, view, params, name)
         deadline = Deadline(timeout, cancellation=cancel)
         return explain(view, plan, bound, analyze=analyze, deadline=deadline)
@@ -335,7 +335,9 @@ class ReadMethods(GraphState):
         """
         from omnigraph.read import run_sql
 
-        return run_sql(self._view(revision, as_of), text, dict(params or {}), Deadline(timeout, cancellation=cancel))
+        return run_sql(
+            self._repository.resolve(revision, as_of), text, dict(params or {}), Deadline(timeout, cancellation=cancel)
+        )
 
     def duckdb(self, *, revision: str = MAIN, as_of: str | dt.datetime | None = None) -> DuckDBPyConnection:
         """A DuckDB connection of your own in which every type of one immutable snapshot is a view.
@@ -348,7 +350,7 @@ class ReadMethods(GraphState):
         """
         from omnigraph.read import open_duckdb
 
-        return open_duckdb(self._view(revision, as_of))
+        return open_duckdb(self._repository.resolve(revision, as_of))
 
     def picture(
         self,
@@ -372,7 +374,7 @@ class ReadMethods(GraphState):
             raise UsageError("a picture of a node needs a type and an id", hint='g.picture("Person", "ada")')
         if hops < 1 or limit < 1:
             raise UsageError("'hops' and 'limit' must be at least 1")
-        view = self._view(revision, as_of)
+        view = self._repository.resolve(revision, as_of)
         if type is None or id is None:
             return schema_picture(view.catalog, f"the schema of {revision}")
         picture = node_picture(view, type, id, hops, limit)
@@ -400,7 +402,7 @@ class ReadMethods(GraphState):
         """
         from omnigraph.export.job import export
 
-        view = self._view(revision, as_of)
+        view = self._repository.resolve(revision, as_of)
         return export(view, target, format=format, types=types, overwrite=overwrite, engine=engine)
 
     def export_stream(
@@ -420,7 +422,7 @@ class ReadMethods(GraphState):
         """
         from omnigraph.export.job import export_stream
 
-        return export_stream(self._view(revision, as_of), format, types)
+        return export_stream(self._repository.resolve(revision, as_of), format, types)
 
     def spark(
         self, engine: Engine = "spark", *, revision: str = MAIN, as_of: str | dt.datetime | None = None
@@ -436,7 +438,7 @@ class ReadMethods(GraphState):
             raise UsageError(
                 "Spark DataFrames need the engine Spark", hint='engine="spark", a Spark master, or a Spark session'
             )
-        return GraphTables(self._view(revision, as_of), session, self._caller)
+        return GraphTables(self._repository.resolve(revision, as_of), session, self._caller)
 
     def algorithms(
         self, engine: Engine = AUTO, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
@@ -448,7 +450,7 @@ class ReadMethods(GraphState):
         >>> ranks = g.algorithms().pagerank("Knows")
         """
 
-        return GraphAlgorithms(self._view(revision, as_of), engine, self._caller)
+        return GraphAlgorithms(self._repository.resolve(revision, as_of), engine, self._caller)
 
     def entity(
         self, type: str, id: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
@@ -461,7 +463,7 @@ class ReadMethods(GraphState):
         """
         from omnigraph.read import entity
 
-        return entity(self._view(revision, as_of), type, id)
+        return entity(self._repository.resolve(revision, as_of), type, id)
 
     def blob(
         self, type: str, id: str, property: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
@@ -471,14 +473,14 @@ class ReadMethods(GraphState):
         """
         from omnigraph.read import blob
 
-        return blob(self._view(revision, as_of), type, id, property)
+        return blob(self._repository.resolve(revision, as_of), type, id, property)
 
     def snapshot(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> GraphSnapshot:
         """The content of a revision: its commit, its schema, and the number of entities of each type.
 
         >>> assert {type.name: type.entities for type in g.snapshot().types}["Person"] == 3
         """
-        return snapshot_of(self._view(revision, as_of))
+        return snapshot_of(self._repository.resolve(revision, as_of))
 
     def indexes(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> list[IndexState]:
         """Every declared index of a revision: how many rows it covers, how many a read still has to scan, and why.
@@ -487,4 +489,4 @@ class ReadMethods(GraphState):
         """
         from omnigraph.indexing.indexes import index_state
 
-        return index_state(self._view(revision, as_of))
+        return index_state(self._repository.resolve(revision, as_of))

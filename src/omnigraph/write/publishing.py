@@ -46,14 +46,17 @@ def on_newest_head(
 ) -> Result:
     """The result of the first attempt that does not raise LostRace; each is made on what `newest` reads of the branch's head.
 
-    `first` is the head for the first attempt, if one is known. Contention after MAX_ATTEMPTS, but not before `patience_s`.
+    `first` is the head for the first attempt, if one is known. Contention after MAX_ATTEMPTS, but not before
+    `patience_s` have passed since the first race was lost.
     """
-    head, until = first, history.clock() + patience_s
+    head, until = first, 0.0
     for number in itertools.count(1):
         try:
             return attempt(newest() if head is None else head)
         except LostRace as lost:
             head = lost.head
+        if number == 1:
+            until = history.clock() + patience_s
         if number >= MAX_ATTEMPTS and history.clock() >= until:
             break
         if head is None and number > 1:
@@ -133,7 +136,7 @@ def publish_group(
     group = _SharedEntry(history, writes, stage_together)
     newest = partial(publisher.newest_head, branch, is_moving=True)
     first = publisher.likely_head(branch, group.plans)
-    patience_s = history.clock() - group.staged_since if patience_s is None else patience_s
+    patience_s = group.prepared_s if patience_s is None else patience_s
     try:
         return on_newest_head(history, branch, newest, group.publish_on, first, patience_s=patience_s)
     except Contention as error:
@@ -148,7 +151,9 @@ class _SharedEntry:
         plans = [write.plan for write in writes]
         self.plans = [plan if plan.staged_since is not None else replace(plan, staged_since=now) for plan in plans]
         """Each as it is staged now."""
-        self.staged_since = min([now, *(plan.staged_since for plan in plans if plan.staged_since is not None)])
+        self.staged_since = min([now, *[plan.staged_since for plan in plans if plan.staged_since is not None]])
+        self.prepared_s = now - self.staged_since
+        """How long the writes took to prepare."""
         self._history = history
         self._writes = writes
         self._stage_together = stage_together
