@@ -15,7 +15,8 @@
 Milliseconds of the processor on the graph of `bench/bench_social.py` with 3,000 people and 100,000 messages, with seeded and arrays
 and without them: messages of friends before a date 6 and 45, people within two hops who wrote from two countries 11 and 186, people of a
 name within three hops 6 and 142, friends who answered posts of a class 10 and 46. `factored` comes first where it makes no rows:
-counting all two-hop paths over 300,000 edges takes it 1 ms, and the executor 1,200. `keyed` answers in 0.3 ms what takes the executor 1.
+counting all two-hop paths over 300,000 edges takes it 1 ms, and the executor 1,200. `keyed` answers in 0.3 ms what takes the executor 1. All shortest paths between two of 30,000 people take
+2.4 in the executor, and 3,000 as SQL.
 """
 
 from __future__ import annotations
