@@ -54,6 +54,15 @@ class Bindings:
             raise NotCovered
         return Bindings(1, {WEIGHT: np.array([int(total)])})
 
+    def once(self) -> Bindings:
+        """Each different row once."""
+        import numpy as np
+
+        if not self.columns:
+            return Bindings(min(self.rows, 1), {})
+        _, first = first_of_each(keys_of([list(self.columns.values())])[0])
+        return self if len(first) == self.rows else self.take(np.sort(first))
+
     def only(self, names: Sequence[str]) -> Bindings:
         return Bindings(self.rows, {name: self.columns[name] for name in names}, costs=self.costs)
 
@@ -80,6 +89,8 @@ class Needs:
     """Those that matter after the expansions; None for all."""
     is_count: bool = False
     """Whether nothing matters but the number of matches of each group."""
+    is_set: bool = False
+    """Whether it does not matter how often the same numbers of these variables match."""
 
 
 NO_COLUMNS = Bindings(1, {})

@@ -202,6 +202,8 @@ class PatternMatcher:
         pattern, saved = expression.block, dict(self.sources)
         if isinstance(expression, Exists) and (hop := self._edge_between(pattern)) is not None:
             return pa.array(self._are_connected(rows, hop))
+        if isinstance(expression, Exists) and not pattern.unnests and not pattern.optionals:
+            self.needs = Needs(variables=frozenset(pattern.outer), is_set=True)
         inner = self.match(pattern, self._outer(rows, pattern))
         self.sources.clear()
         self.sources.update(saved)
@@ -641,11 +643,14 @@ class _Joining:
             self.matcher._reserve(len(owners), len(part.columns) + len(new) + 1)
             part = self._pruned(part, {move.far})
             joined = part.take(owners).adding(**{move.far: reached}, **new)
+            joined = joined.once() if self.needs.is_set else joined
         self.unbound.pop(move.far, None)
         self.parts = [p for p in self.parts if p is not part and p is not other]
         if other is not None and other is not part:
             joined = self._joined(joined, other, move.far)
         self.parts.append(self._filtered(joined))
+        if self.needs.is_set:
+            self.parts[-1] = self._pruned(self.parts[-1], set()).once()
 
     def _needed(self) -> set[str]:
         """The variables that results, conditions and expansions will need."""
