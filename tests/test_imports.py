@@ -4,8 +4,11 @@ where modules import each other in a circle, two threads that begin at different
 from __future__ import annotations
 
 import ast
+import io
 import subprocess
 import sys
+import tokenize
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
 from graphlib import TopologicalSorter
@@ -178,3 +181,47 @@ def test_a_thread_that_begins_elsewhere_waits_until_lance_is_loaded(tmp_path: Pa
         [sys.executable, "-c", TWO_THREADS, str(tmp_path / "graph")], capture_output=True, text=True, check=False
     )
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+FEW_LINES = 80
+SMALL_FOR_A_REASON = {
+    "language.grammar_reference": "only the generated pages load it",
+    "load.locate": "only a refused load reads its sources again",
+    "mcp.relay": "it loads the client of the protocol",
+    "merge.revert": "a merge does not load it",
+    "read.sql_views": "it loads DuckDB",
+    "read.strategies.metadata": "a strategy has a module",
+    "read.strategies.scan": "a strategy has a module",
+    "server.in_process": "it loads the whole server",
+}
+
+
+def code_lines(module: str) -> int:
+    """Lines without blank ones, comments and docstrings."""
+    docs = {
+        line
+        for node in ast.walk(trees()[module])
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    beside = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+    base = SOURCE / module.replace(".", "/")
+    file = base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
+    tokens = tokenize.generate_tokens(io.StringIO(file.read_text(encoding="utf-8")).readline)
+    used = {line for token in tokens if token.type not in beside for line in range(token.start[0], token.end[0] + 1)}
+    return len(used - docs)
+
+
+def test_a_module_has_two_importers_or_is_long_or_has_a_reason() -> None:
+    importers: defaultdict[str, set[str]] = defaultdict(set)
+    for module in trees():
+        for name in (name for names in scopes(module) for name in names if name in trees()):
+            importers[name].add(module)
+    # Whatever no import statement names is loaded by its name: commands, handlers.
+    packages = {name.rpartition(".")[0] for name in trees()}
+    small = {
+        module.removeprefix("omnigraph.")
+        for module, users in importers.items()
+        if len(users - {module}) == 1 and module not in packages and code_lines(module) < FEW_LINES
+    }
+    assert small == SMALL_FOR_A_REASON.keys()
