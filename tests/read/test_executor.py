@@ -283,6 +283,42 @@ def test_a_path_inside_optional_is_searched_from_both_ends(repository: Repositor
         assert answered.table.to_pylist() == [{"hops": length if length is not None and length <= 32 else None}]
 
 
+def test_of_equal_paths_the_shortest_with_the_smallest_ids_is_taken(tmp_path: Any) -> None:
+    """From s to t: by b, twice by a, and by c and d at the same cost in one hop more."""
+    made = new_graph(str(tmp_path / "g"), SCHEMA)
+    edges = [
+        ("s", "b", 1),
+        ("b", "t", 1),
+        ("s", "c", 1),
+        ("c", "d", 0),
+        ("d", "t", 1),
+        ("s", "a", 1),
+        ("a", "t", 1),
+        ("a", "t", 1),
+    ]
+    people = [{"type": "Person", "data": {"name": name}} for name in "tsbadc"]
+    knows = [
+        {"edge": "Knows", "id": f"e{n}", "from": a, "to": b, "data": {"since": w}} for n, (a, b, w) in enumerate(edges)
+    ]
+    view = commit(made, [*people, *knows])
+
+    def paths(kind: str, by: str = "", end: str = '$q: Person { name: "t" }') -> list[dict[str, Any]]:
+        pattern = (
+            f'$p: Person {{ name: "s" }} {end} shortest {kind} $w from $p to $q along knows{{1,5}}{by}  $q.name = "t"'
+        )
+        answered = asked(view, f"match {{ {pattern} }} return {{ $w.nodes as n, $w.edges as e, $w.cost as c }}")
+        assert answered is not None
+        return answered.table.to_pylist()
+
+    for end in ('$q: Person { name: "t" }', ""):
+        best = {"n": ["s", "a", "t"], "e": ["e5", "e6"], "c": 2.0}
+        assert paths("path", end=end) == [best]
+        assert paths("path", " by since", end) == [best]
+        assert paths("paths", end=end) == [
+            {"n": ["s", "b", "t"], "e": ["e0", "e1"], "c": 2.0}, best, {**best, "e": ["e5", "e7"]},
+        ]  # fmt: skip
+
+
 def test_more_rows_than_fit_are_left_to_the_engine_and_nothing_stays_reserved(repository: Repository) -> None:
     view = repository.head()[1]
     memory = WorkingMemory(0)

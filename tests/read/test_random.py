@@ -508,6 +508,24 @@ def counts_over_trees(draw: st.DrawFn) -> str:
     return f"query q() {{ match {{ {' '.join(clauses)} }} {returned} }}"
 
 
+@st.composite
+def searched_paths(draw: st.DrawFn) -> str:
+    """Shortest paths of every kind, with both ends bound or one, listed with their nodes and edges."""
+    writer = Writer(draw)
+    people, cities, edges = list[str](), list[str](), list[str]()
+    clauses = writer.clauses(people, cities, edges, draw(st.integers(0, 1)))
+    start, end = writer.pick(people), next(writer.names) if draw(st.booleans()) else writer.pick(people)
+    start, end = draw(st.permutations([start, end]))
+    kind = writer.pick(["paths", "path", "by weight"])
+    bounds = writer.pick(["{1,3}", "{0,2}", "{1,5}", "{0,4}", *([] if kind == "by weight" else ["{2,4}"])])
+    number, by = ("path", " by weight") if kind == "by weight" else (kind, "")
+    clauses.append(
+        f"shortest {number} $w from ${start} to ${end} along {writer.pick(['knows', '<knows>'])}{bounds}{by}"
+    )
+    shown = f"${start}.name as s, ${end}.name as e, $w.nodes as n, $w.edges as d, $w.length as l, $w.cost as c"
+    return f"query q() {{ match {{ {' '.join(clauses)} }} return {{ {shown} }} {writer.cut()} }}"
+
+
 def check(view: View, indexed: View, followed: View, text: str, data: dict[str, list[dict[str, Any]]]) -> bool:
     """All engines give the interpreter's rows; False when the text is not a query."""
     try:
@@ -571,9 +589,17 @@ def test_random_counts_over_trees(
     _explore(tmp_path_factory.mktemp("trees"), records, texts)
 
 
+@settings(max_examples=4, deadline=None, phases=PHASES, suppress_health_check=QUIET, derandomize=True)
+@given(records=graphs(), texts=st.lists(searched_paths(), min_size=6, max_size=8))
+def test_random_shortest_paths(
+    tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]], texts: list[str]
+) -> None:
+    _explore(tmp_path_factory.mktemp("paths"), records, texts)
+
+
 @pytest.mark.soak
 @settings(max_examples=1_000, deadline=None, phases=PHASES, suppress_health_check=QUIET)
-@given(records=graphs(), texts=st.lists(queries() | counts_over_trees(), min_size=4, max_size=8))
+@given(records=graphs(), texts=st.lists(queries() | counts_over_trees() | searched_paths(), min_size=4, max_size=8))
 def test_many_random_queries_on_random_graphs(
     tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]], texts: list[str]
 ) -> None:
@@ -585,7 +611,7 @@ def test_every_function_is_among_the_values() -> None:
     assert called >= FUNCTIONS.keys()
 
 
-@pytest.mark.parametrize("written", [queries(), counts_over_trees()])
+@pytest.mark.parametrize("written", [queries(), counts_over_trees(), searched_paths()])
 def test_most_written_texts_are_queries(written: st.SearchStrategy[str]) -> None:
     """The generator is of no use if the checker refuses most of what it writes."""
     from omnigraph.language.schema.compiler import compile_schema
