@@ -3,7 +3,8 @@
 Every client inserts, upserts, updates, deletes or loads (`mode="merge"`), each its own rows, or all of them the same row; as threads
 of one handle, as processes, and as clients of one server; on disk and on S3. "attempts" are attempts to create the next entry for each
 commit: below 1 where writers share an entry; those of a server are not counted. "share" is the time of the fastest client as a part
-of that of the slowest, all of which make the same number of writes.
+of that of the slowest, all of which make the same number of writes. On a disk, a turn of a process holds some thirty writes: make
+more of them (`--writes 100`) to see shares.
 
     python bench/bench_many_writers.py [--clients 12] [--writes 10] [disk s3] [threads processes http]
 """
@@ -131,10 +132,12 @@ def as_process(
 
         outcome = client_of(graph, kind, client, writes, is_own, Path(folder), begin)
         results.put(Outcome(outcome.taken, outcome.refused, attempts[0] - before[0]))
+        barrier.wait()  # What a process does at its end would slow the others down.
 
 
 def as_processes(uri: str, options: Options, kind: str, clients: int, writes: int, is_own: bool) -> list[Outcome]:
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["lance", "omnigraph.graph", "omnigraph.load.job"])
     barrier, results = context.Barrier(clients), context.Queue()
     workers = [
         context.Process(target=as_process, args=(uri, options, kind, client, writes, is_own, barrier, results))
@@ -170,6 +173,7 @@ def measure(uri: str, options: Options, way: str, kind: str, clients: int, write
             attempts = sum(outcome.attempts or 0 for outcome in outcomes)
         else:
             environment = {} if options is None else {name.upper(): value for name, value in options.items()}
+            environment["OMNIGRAPH_PER_ACTOR_INFLIGHT_MAX"] = str(2 * clients)
             with running(folder, uri, "--unauthenticated", **environment) as server:
                 graph_name = server_graph(server.url)
                 remotes = [og.connect(server.url, graph=graph_name) for _ in range(clients)]

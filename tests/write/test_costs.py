@@ -302,6 +302,12 @@ def test_a_merge_reads_no_entry_twice(costs: Costs) -> None:
         keys = [(request.method, request.key) for request in costs.server.requests()]
         assert len(keys) == len(set(keys))
     assert min(requests for requests, _ in merges) <= 8
+    assert min(hops for _, hops in merges) <= 7, "the heads are read at the same time"
+
+
+def test_a_new_branch_is_four_requests(costs: Costs) -> None:
+    """The head of its source, the entries and the tag of its name, its entry."""
+    assert {costs.of(lambda number=number: costs.graph.branches.create(f"b{number}"))[0] for number in range(3)} == {4}
 
 
 def test_threads_that_share_a_cold_handle_list_a_branch_once(costs: Costs) -> None:
