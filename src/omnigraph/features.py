@@ -41,8 +41,14 @@ that value, or lose it."""
 EDGE_KEYS = "edge-keys"
 """A schema in which an edge type has a key: a program without this feature would give its edges other ids."""
 
+EDGE_FAMILIES = "edge-families"
+"""A schema with edges between interfaces: a program without this feature would not know which edge types belong together."""
+
 KNOWN = frozenset(
-    {BASE, WRITE_KEYS, EVOLVED, HARD_DROPS, FENCES, PROVISIONAL_PLANS, INLINE_ROWS, NULLABLE_FILLS, EDGE_KEYS}
+    {
+        *(BASE, WRITE_KEYS, EVOLVED, HARD_DROPS, FENCES, PROVISIONAL_PLANS, INLINE_ROWS, NULLABLE_FILLS),
+        *(EDGE_KEYS, EDGE_FAMILIES),
+    }
 )
 
 

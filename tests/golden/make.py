@@ -23,6 +23,7 @@ from history.sweeping import sweep as sweep_chain
 import omnigraph as og
 from omnigraph.features import (
     BASE,
+    EDGE_FAMILIES,
     EDGE_KEYS,
     EVOLVED,
     FENCES,
@@ -150,6 +151,36 @@ def make_hard_drops(folder: Path) -> None:
     data = folder / "more.jsonl"
     data.write_text('{"type": "Person", "data": {"name": "loaded", "age": 1}}\n')
     prepare(graph, data)
+    data.unlink()
+    (folder / "expected.json").write_text(json.dumps(contents(graph), indent=1, ensure_ascii=False) + "\n")
+
+
+def make_edge_families(folder: Path) -> None:
+    """A small graph with an edge between interfaces, whose interface got another node type later."""
+    text = (
+        "interface Message { length: I32 }\nnode Person { name: String @key }\nnode Post implements Message { number: String @key }\n"
+        "edge By: Message -> Person @card(0..1) { day: I32? }\n"
+    )
+    graph = og.init(folder / "graph", text, actor="maker")
+    with graph.transaction() as tx:
+        tx.insert("Person", name="Ada")
+        tx.insert("Post", number="1", length=1)
+        tx.insert("By", {"id": "p"}, from_="1", to="Ada", day=1)
+    graph.tags.create("v1")
+    graph.schema.apply(text + "node Comment implements Message { number: String @key }\n")
+    with graph.transaction() as tx:
+        tx.insert("Comment", number="1", length=2)
+        tx.insert("Comment", number="2", length=3)
+        tx.insert("By", {"id": "p"}, from_="1", from_type="Comment", to="Ada")
+    graph.branches.create("review/a")
+    data = folder / "more.jsonl"
+    data.write_text(
+        '{"type": "Person", "data": {"name": "loaded"}}\n'
+        '{"edge": "By", "from": "2", "from_type": "Comment", "to": "loaded", "data": {"id": "q"}}\n'
+    )
+    os.environ[INLINE_BOUND] = "0"  # a load of so few rows would not be prepared
+    prepare(graph, data)
+    del os.environ[INLINE_BOUND]
     data.unlink()
     (folder / "expected.json").write_text(json.dumps(contents(graph), indent=1, ensure_ascii=False) + "\n")
 
@@ -388,6 +419,7 @@ if __name__ == "__main__":
         EVOLVED: make_evolved,
         HARD_DROPS: make_hard_drops,
         EDGE_KEYS: make_edge_keys,
+        EDGE_FAMILIES: make_edge_families,
         FENCES: make_fenced,
         INLINE_ROWS: make_inline,
         NULLABLE_FILLS: make_nullable_fills,

@@ -33,6 +33,7 @@ UNDERSTOOD = {
     "provisional-plans",
     "nullable-fills",
     "edge-keys",
+    "edge-families",
 }
 
 

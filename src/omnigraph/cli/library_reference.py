@@ -121,7 +121,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Policies": ("load_policy", "Policy", "Decision", "Authorizer", "AccessRequest"),
     "Schemas": (
         *("Catalog", "NodeType", "EdgeType", "InterfaceType", "Property", "PropertyType", "Scalar", "Constraint"),
-        *("Annotation", "Embed", "StoredColumn", "MigrationPlan", "SchemaReceipt", "BrokenQuery"),
+        *("Annotation", "Embed", "Family", "StoredColumn", "MigrationPlan", "SchemaReceipt", "BrokenQuery"),
         *("LintReport", "LintedQuery", "QueryFinding", "SchemaFinding"),
     ),
     "Types": ("Engine", "Entity", "Value", "JsonValue", "EntityType", "LiteralValue", "MigrationStep", "__version__"),

@@ -182,6 +182,18 @@ class NodeType(_Entity):
         return f"node:{self.name}"
 
 
+class Family(Frozen):
+    """An edge that is declared between interfaces: `edge HasCreator: Message -> Person`. Its members are edge types, one for each pair
+    of node types at its ends.
+
+    >>> assert lives.family is None
+    """
+
+    name: str
+    source: str
+    target: str
+
+
 class EdgeType(_Entity):
     """An edge type: from a node type to a node type.
 
@@ -194,6 +206,8 @@ class EdgeType(_Entity):
     min_out: int = 0
     max_out: int | None = None
     """Upper bound of @card: edges per source node."""
+    family: Family | None = None
+    """The edge between interfaces that it is a member of."""
 
     @property
     def table_key(self) -> str:
@@ -251,6 +265,48 @@ class Catalog(Frozen):
         return self._edges_folded.get(word.lower())
 
     @cached_property
+    def families(self) -> Mapping[str, tuple[EdgeType, ...]]:
+        """The members of each edge between interfaces, by its name."""
+        members: dict[str, tuple[EdgeType, ...]] = {}
+        for _, edge in sorted(self.edges.items()):
+            if edge.family is not None:
+                members[edge.family.name] = (*members.get(edge.family.name, ()), edge)
+        return members
+
+    @cached_property
+    def declared_edges(self) -> tuple[str, ...]:
+        """The edges as the schema declares them: types, and edges between interfaces."""
+        return tuple(dict.fromkeys((edge.family or edge).name for edge in self.edges.values()))
+
+    @cached_property
+    def _families_folded(self) -> Mapping[str, tuple[EdgeType, ...]]:
+        return {name.lower(): members for name, members in self.families.items()}
+
+    def family_by_word(self, word: str) -> tuple[EdgeType, ...]:
+        """The members of the edge between interfaces that a query names, ignoring case."""
+        return self._families_folded.get(word.lower(), ())
+
+    def member(self, name: str, source: object, target: object) -> EdgeType:
+        """The member of an edge between interfaces, given the types of its ends where they are given. UsageError, which names the
+        choices, unless exactly one fits."""
+        members = self.families[name]
+        fitting = [edge for edge in members if source in (None, edge.source) and target in (None, edge.target)]
+        if len(fitting) == 1:
+            return fitting[0]
+        family = members[0].family
+        assert family is not None, "it has members"
+        for word, type_name, end, types in (
+            ("from_type", source, family.source, sorted({edge.source for edge in members})),
+            ("to_type", target, family.target, sorted({edge.target for edge in members})),
+        ):
+            if type_name is not None and type_name not in types:
+                raise UsageError(f"{name}: '{word}' is {type_name}, and not one of {', '.join(types)}")
+            if type_name is None and len(types) > 1:
+                hint = f"give '{word}': {', '.join(types)}"
+                raise UsageError(f"the edges {name} join {end} of several types, whose ids may be the same", hint=hint)
+        raise AssertionError("every pair of types has a member")
+
+    @cached_property
     def tables(self) -> Mapping[str, EntityType]:
         """Every entity type by table key, sorted: edges before nodes."""
         entities: list[EntityType] = [*self.edges.values(), *self.nodes.values()]
@@ -272,6 +328,12 @@ class Catalog(Frozen):
     def edges_of(self, node_type: str) -> tuple[EdgeType, ...]:
         """Edge types with this node type at either end, by name."""
         return tuple(e for _, e in sorted(self.edges.items()) if node_type in (e.source, e.target))
+
+
+def member_name(family: Family, source: str, target: str) -> str:
+    """The name of the edge type that joins these node types: the family's, and the type at each end that is an interface."""
+    ends = [type_ for type_, declared in ((source, family.source), (target, family.target)) if type_ != declared]
+    return "_".join([family.name, *ends])
 
 
 def dropped_names(catalog: Catalog, state: Catalog) -> list[str]:

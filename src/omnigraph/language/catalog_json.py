@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from omnigraph.features import BASE, EDGE_KEYS, EVOLVED, HARD_DROPS, NULLABLE_FILLS, check_readable
+from omnigraph.features import BASE, EDGE_FAMILIES, EDGE_KEYS, EVOLVED, HARD_DROPS, NULLABLE_FILLS, check_readable
 from omnigraph.language.catalog import (
     Annotation,
     Catalog,
@@ -19,6 +19,7 @@ from omnigraph.language.catalog import (
     EdgeType,
     Embed,
     EntityType,
+    Family,
     InterfaceType,
     NodeType,
     Property,
@@ -35,6 +36,7 @@ def catalog_to_json(catalog: Catalog) -> dict[str, Any]:
         HARD_DROPS: bool(catalog.hard_dropped),
         NULLABLE_FILLS: any(property.fill is not None and property.type.nullable for property in properties),
         EDGE_KEYS: any(edge.key for edge in catalog.edges.values()),
+        EDGE_FAMILIES: bool(catalog.families),
     }
     features = [BASE, *(feature for feature, is_used in used.items() if is_used)]
     stored = {"features": features, "hash": catalog.hash, "source": catalog.source} | _shape(catalog)
@@ -116,10 +118,15 @@ def _shape(catalog: Catalog) -> dict[str, Any]:
         "edges": [
             _entity_json(edge)
             | {"source": edge.source, "target": edge.target}
-            | _without_nulls(min_out=edge.min_out or None, max_out=edge.max_out)
+            | _without_nulls(min_out=edge.min_out or None, max_out=edge.max_out, family=_family_json(edge))
             for edge in catalog.edges.values()
         ],
     }
+
+
+def _family_json(edge: EdgeType) -> dict[str, Any] | None:
+    family = edge.family
+    return None if family is None else {"name": family.name, "source": family.source, "target": family.target}
 
 
 def _without_nulls(**fields: Any) -> dict[str, Any]:
@@ -201,6 +208,7 @@ def _edge(value: Mapping[str, Any]) -> EdgeType:
         target=value["target"],
         min_out=value.get("min_out", 0),
         max_out=value.get("max_out"),
+        family=Family(**value["family"]) if "family" in value else None,
     )
 
 

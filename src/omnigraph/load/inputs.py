@@ -309,6 +309,9 @@ def table_key(catalog: Catalog, name: str) -> str:
         return keys[0]
     if keys:
         raise UsageError(f"'{name}' is a node type and an edge type", hint=f"write {keys[0]} or {keys[1]}")
+    if name in catalog.families:
+        members = ", ".join(member.name for member in catalog.families[name])
+        raise UsageError(f"'{name}' is an edge between interfaces", hint=f"name one of its types: {members}")
     raise UsageError(f"the schema has no type '{name}'", hint=f"it has: {', '.join(sorted(catalog.tables))}")
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from omnigraph.errors import InputError, RecordError
+from omnigraph.errors import InputError, RecordError, UsageError
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType, NodeType
 from omnigraph.records.ids import FreshIds
 from omnigraph.records.json_columns import GatheredRows, TypeColumns
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 # One line of a graph batch, read strictly: every refusal says why. Slow and complete; `json_columns` is the fast way.
 
-_MEMBERS = frozenset({"type", "edge", "from", "to", "data"})
+_MEMBERS = frozenset({"type", "edge", "from", "to", "from_type", "to_type", "data"})
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,12 @@ def parsed_line(line: bytes, catalog: Catalog, form: RecordForm = WHOLE) -> Line
     if not isinstance(is_deletion, bool):
         raise RecordError(f"'{DELETE_FLAG}' must be true or false")
     if "edge" in record:
-        edge = catalog.edges.get(_name(record, "edge"))
+        name = _name(record, "edge")
+        edge = catalog.edges.get(name)
+        if edge is None and name in catalog.families:
+            edge = _member(record, name, catalog)
+        elif "from_type" in record or "to_type" in record:
+            raise RecordError(f"'from_type' and 'to_type' are for edges between interfaces; {name} is none")
         if edge is None:
             raise _unknown_type(record["edge"], "edge", catalog)
         ends = {column: record[word] for column, word in (("src", "from"), ("dst", "to")) if word in record}
@@ -97,16 +102,24 @@ def parsed_line(line: bytes, catalog: Catalog, form: RecordForm = WHOLE) -> Line
     node = catalog.nodes.get(_name(record, "type"))
     if node is None:
         raise _unknown_type(record["type"], "node", catalog)
-    for name in ("from", "to"):
+    for name in ("from", "to", "from_type", "to_type"):
         if name in record:
             raise RecordError(f"'{name}' is for edges only")
     return LineRecord(node, data, {}, is_deletion)
 
 
+def _member(record: Mapping[str, Any], name: str, catalog: Catalog) -> EdgeType:
+    """The edge type of a record of an edge between interfaces."""
+    try:
+        return catalog.member(name, record.get("from_type"), record.get("to_type"))
+    except UsageError as error:
+        raise RecordError(str(error), hint=error.hint) from None
+
+
 def _member_hint(name: str) -> str:
     if name == DELETE_FLAG:
         return DELETE_FLAG_HINT
-    return "a record has type or edge, from, to and data"
+    return "a record has type or edge, from, to and data; an edge between interfaces also from_type and to_type"
 
 
 def _unknown_type(name: str, kind: str, catalog: Catalog) -> RecordError:
@@ -114,7 +127,7 @@ def _unknown_type(name: str, kind: str, catalog: Catalog) -> RecordError:
         return RecordError(f"{name} is an edge type: its records have 'edge', not 'type'")
     if kind == "edge" and name in catalog.nodes:
         return RecordError(f"{name} is a node type: its records have 'type', not 'edge'")
-    types = catalog.nodes if kind == "node" else catalog.edges
+    types = catalog.nodes if kind == "node" else {**catalog.edges, **catalog.families}
     return RecordError(f"unknown {kind} type '{name}'", hint=f"the schema has: {', '.join(sorted(types)) or 'none'}")
 
 

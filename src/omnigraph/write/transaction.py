@@ -352,6 +352,9 @@ class WriteTransaction:
     def _inserted(self, type_name: str, data: Mapping[str, object], strict: bool) -> str:
         catalog = self.catalog
         word = "from_" if "from_" in data else "from"
+        if type_name in catalog.families and (word in data or type_name not in catalog.nodes):
+            type_name = catalog.member(type_name, data.get("from_type"), data.get("to_type")).name
+            data = {name: value for name, value in data.items() if name not in ("from_type", "to_type")}
         if type_name in catalog.edges and (word in data or type_name not in catalog.nodes):
             values = {name: value for name, value in data.items() if name not in (word, "to")}
             return self.insert_edge(type_name, data.get(word), data.get("to"), values, strict=strict)

@@ -187,7 +187,7 @@ def _types_of_variables(text: str, catalog: Catalog) -> dict[str, tuple[str, ...
         if bound in catalog.nodes or bound in catalog.interfaces:
             types[name] = (bound,)
     for near, edge_name, words, far, via, before in _WALKED.findall(text):
-        edges = [edge for word in words.split("|") if (edge := catalog.edge_by_word(word)) is not None]
+        edges = [edge for word in words.split("|") for edge in _named_edges(word, catalog)]
         if edges:
             edge = edges[0]
             types |= {name: tuple(step.name for step in edges) for name in (edge_name, before) if name}
@@ -198,6 +198,11 @@ def _types_of_variables(text: str, catalog: Catalog) -> dict[str, tuple[str, ...
             types.setdefault(near, tuple(dict.fromkeys(left for left, _ in ends)))
             types.setdefault(far, tuple(dict.fromkeys(right for _, right in ends)))
     return types
+
+
+def _named_edges(word: str, catalog: Catalog) -> tuple[EdgeType, ...]:
+    edge = catalog.edge_by_word(word)
+    return catalog.family_by_word(word) if edge is None else (edge,)
 
 
 def _properties(types: tuple[str, ...], catalog: Catalog) -> Iterator[Completion]:
@@ -228,11 +233,12 @@ def _entities(catalog: Catalog) -> Iterator[Completion]:
 
 def _edges(types: tuple[str, ...], catalog: Catalog) -> list[Completion]:
     """Edges that touch these types, or every edge if no type is known."""
-    return [
-        Completion(edge.name[0].lower() + edge.name[1:], "edge", f"{edge.source} -> {edge.target}")
-        for edge in catalog.edges.values()
-        if not types or {edge.source, edge.target} & set(types)
-    ]
+    shown: dict[str, str] = {}
+    for edge in catalog.edges.values():
+        ends = edge.family or edge
+        if not types or {edge.source, edge.target, ends.source, ends.target} & set(types):
+            shown[ends.name] = f"{ends.source} -> {ends.target}"
+    return [Completion(name[0].lower() + name[1:], "edge", detail) for name, detail in shown.items()]
 
 
 def _words() -> list[Completion]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from omnigraph._internal.caches import LruCache
-from omnigraph.errors import ParameterError, QueryError
+from omnigraph.errors import ParameterError, QueryError, UsageError
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType, Property
 from omnigraph.language.parsing.cursor import Position
 from omnigraph.language.query import plan, syntax
@@ -22,12 +22,16 @@ from omnigraph.values.json_values import Unfit, typed_value
 from omnigraph.values.literals import Constant
 from omnigraph.values.types import INTEGER_RANGES, PROPERTY_SCALARS, PropertyType, Scalar
 
+_END_TYPES = ("from_type", "to_type")
+
 
 def check_mutation(
     query: syntax.QueryDecl, body: syntax.MutationBody, checking: Checking, declared: tuple[plan.DeclaredParameter, ...]
 ) -> plan.MutationPlan:
     checker = _MutationChecker(query.name, checking, declared)
-    statements = tuple(checker.statement(statement) for statement in body.statements)
+    statements = tuple(
+        checker.statement(single) for statement in body.statements for single in checker.of_members(statement)
+    )
     return plan.MutationPlan(
         name=query.name,
         parameters=declared,
@@ -47,6 +51,16 @@ class _MutationChecker:
         self._scope = Scope(checking)
         self.writes: set[str] = set()
 
+    def of_members(self, statement: syntax.StatementSyntax) -> Iterable[syntax.StatementSyntax]:
+        """A delete from an edge between interfaces, as one from each of its members."""
+        catalog, name = self._checking.catalog, statement.type_name
+        if not isinstance(statement, syntax.DeleteStatement) or name not in catalog.families:
+            return (statement,)
+        words = {node.name for node, _ in syntax.walk(statement.where) if isinstance(node, syntax.Word)}
+        if name in catalog.nodes and not words & {*ENDPOINTS}:
+            return (statement,)
+        return (replace(statement, type_name=member.name) for member in catalog.families[name])
+
     def statement(self, statement: syntax.StatementSyntax) -> plan.Statement:
         match statement:
             case syntax.InsertStatement():
@@ -63,7 +77,11 @@ class _MutationChecker:
         entity = (edge or node) if prefer_edge else (node or edge)
         if entity is None:
             what = "is an interface, not a type" if name in catalog.interfaces else "is not a type of this graph"
-            raise self._checking.refuse("T10", f"{name} {what}", at, suggestion(name, [*catalog.nodes, *catalog.edges]))
+            known = [*catalog.nodes, *catalog.declared_edges]
+            if name in catalog.families:
+                members = ", ".join(member.name for member in catalog.families[name])
+                what, known = f"is an edge between interfaces, of the types {members}", []
+            raise self._checking.refuse("T10", f"{name} {what}", at, suggestion(name, known))
         self._checking.reads.add(entity.table_key)
         self.writes.add(entity.table_key)
         return entity
@@ -97,6 +115,10 @@ class _MutationChecker:
 
     def _insert(self, statement: syntax.InsertStatement, scope: Scope) -> plan.InsertNode | plan.InsertEdge:
         names = {assignment.name for assignment in statement.assignments}
+        if statement.type_name in self._checking.catalog.families and not (
+            statement.type_name in self._checking.catalog.nodes and not names & {*ENDPOINTS}
+        ):
+            statement = self._of_member(statement, scope)
         entity = self._entity(statement.type_name, statement.type_at, prefer_edge=bool(names & {*ENDPOINTS}))
         self._check_assigned(statement.assignments, statement.at)
         strict = self._is_strict(statement, entity)
@@ -112,6 +134,28 @@ class _MutationChecker:
             source, target = values.pop("from"), values.pop("to")
             return plan.InsertEdge(entity.name, source, target, self._complete(values, entity, statement), strict)
         return plan.InsertNode(entity.name, self._complete(values, entity, statement), strict)
+
+    def _of_member(self, statement: syntax.InsertStatement, scope: Scope) -> syntax.InsertStatement:
+        """An insert of an edge between interfaces, as one of the member that joins the types of its ends: as `from_type` and `to_type`
+        say, or as the types of the variables whose ids are given."""
+        types: dict[str, str] = {}
+        for assignment in statement.assignments:
+            value = assignment.value
+            if assignment.name in _END_TYPES:
+                if not isinstance(value, syntax.Literal) or not isinstance(value.value, str):
+                    message = f"'{assignment.name}' is the name of a node type, as a text"
+                    raise self._checking.refuse("T11", message, assignment.at)
+                types[assignment.name] = value.value
+            elif assignment.name in ENDPOINTS and isinstance(value, syntax.PropertyAccess) and value.name == "id":
+                node = scope.node(value.variable)
+                if node is not None and len(node.types) == 1:
+                    types.setdefault(f"{assignment.name}_type", node.types[0])
+        try:
+            member = self._checking.catalog.member(statement.type_name, types.get("from_type"), types.get("to_type"))
+        except UsageError as error:
+            raise self._checking.refuse("T11", str(error), statement.type_at, error.hint) from None
+        kept = tuple(change for change in statement.assignments if change.name not in _END_TYPES)
+        return replace(statement, type_name=member.name, assignments=kept)
 
     def _is_strict(self, statement: syntax.InsertStatement, entity: EntityType) -> bool:
         """Whether the statement refuses an id that exists."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from omnigraph.errors import QueryError
 from omnigraph.language.catalog import EdgeType
 from omnigraph.language.parsing.cursor import Position
 from omnigraph.language.query import plan, syntax
@@ -237,22 +238,28 @@ class _PatternChecker:
     # ------------------------------------------------------------ traversals
 
     def _expand(self, clause: syntax.TraversalClause) -> plan.Expansion:
-        members = self._members(clause)
-        edge, is_mixed = _in_common(members), _are_mixed(members)
+        named = self._members(clause)
+        edges = tuple(member for members in named for member in members)
+        is_mixed = _are_mixed(edges)
         if clause.undirected and is_mixed:
-            message = f"{edge.name} join different node types and cannot be followed both ways"
+            message = f"{_in_common(edges).name} join different node types and cannot be followed both ways"
             raise self._checking.refuse("T22", message, clause.edge_at, f"write {clause.words} without < >")
+        edge = _in_common(edges)
         if clause.undirected and edge.source != edge.target:
             message = f"{edge.name} goes from {edge.source} to {edge.target} and cannot be followed both ways"
             raise self._checking.refuse("T22", message, clause.edge_at, f"write {clause.words} without < >")
-        minimum, maximum = self._hops(clause, members)
+        minimum, maximum = self._hops(clause, edges)
         self._refuse_taken(clause.source, clause.at)
         self._refuse_taken(clause.target, clause.target_at)
+        members: Sequence[EdgeType] = edges
         direction: plan.Direction
-        if is_mixed:
-            direction = self._mixed_direction(clause, members, None if (minimum, maximum) == (1, 1) else minimum)
-        else:
+        if not is_mixed:
             direction = self._direction(clause, edge)
+        elif (minimum, maximum) == (1, 1):
+            direction, members = self._mixed_step(clause, named)
+        else:
+            direction = self._mixed_walk(clause, edges, minimum)
+        edge, is_mixed = _in_common(members), _are_mixed(members)
         for member in members:
             self._checking.reads.update((member.table_key, f"node:{member.source}", f"node:{member.target}"))
         first, *others = (member.name for member in members)
@@ -265,18 +272,19 @@ class _PatternChecker:
             self._bind_edge(clause, clause.edge_variable, edge)
         return replace(expansion, edge_variable=clause.edge_variable)
 
-    def _members(self, clause: syntax.TraversalClause) -> list[EdgeType]:
-        """The edge types that a traversal names."""
-        catalog, members = self._checking.catalog, list[EdgeType]()
+    def _members(self, clause: syntax.TraversalClause) -> list[tuple[EdgeType, ...]]:
+        """The edge types that each word of a traversal names: one, or the members of an edge between interfaces."""
+        catalog, named = self._checking.catalog, list[tuple[EdgeType, ...]]()
         for word in (syntax.Word(clause.edge, clause.edge_at), *clause.others):
             edge = catalog.edge_by_word(word.name)
-            if edge is None:
-                hint = suggestion(word.name, [name[0].lower() + name[1:] for name in catalog.edges])
+            members = catalog.family_by_word(word.name) if edge is None else (edge,)
+            if not members:
+                hint = suggestion(word.name, [name[0].lower() + name[1:] for name in catalog.declared_edges])
                 raise self._checking.refuse("T4", f"unknown edge '{word.name}'", word.at, hint)
-            if edge in members:
+            if any(member in others for others in named for member in members):
                 raise self._checking.refuse("T4", f"'{word.name}' is named twice in one step", word.at)
-            members.append(edge)
-        return members
+            named.append(members)
+        return named
 
     def _walk(self, clause: syntax.TraversalClause, per_hop: syntax.EachHop, members: Sequence[EdgeType]) -> plan.Walk:
         """The conditions along a walk; its variables are known in them only."""
@@ -321,7 +329,7 @@ class _PatternChecker:
         if self._scope.owner(name) is not None or name in self._checking.parameters:
             message = f"${name} is already in use; a path needs a name of its own"
             raise self._checking.refuse("T23", message, clause.variable_at)
-        members = self._members(traversal)
+        members = tuple(member for named in self._members(traversal) for member in named)
         if _are_mixed(members):
             message = "a shortest path follows edges between nodes of one type; " + ", ".join(map(_goes, members))
             raise self._checking.refuse("T15", message, traversal.edge_at)
@@ -386,44 +394,56 @@ class _PatternChecker:
         described = f"; ${name} is {variable.describe()}" if variable else ""
         raise self._checking.refuse("T5", f"{edge.name} goes from {edge.source} to {edge.target}{described}", at)
 
-    def _mixed_direction(
-        self, clause: syntax.TraversalClause, members: Sequence[EdgeType], min_hops: int | None
-    ) -> plan.Direction:
-        """The same for edges that join different node types, each of which must fit. `min_hops` is that of a walk, which may pass
-        other types than those of its ends."""
+    def _mixed_step(
+        self, clause: syntax.TraversalClause, named: Sequence[tuple[EdgeType, ...]]
+    ) -> tuple[plan.Direction, list[EdgeType]]:
+        """The same for edges that join different node types, and those of them that can lie between the ends: at least one for each
+        word."""
         source, target = self._scope.node(clause.source), self._scope.node(clause.target)
-        ways: tuple[tuple[plan.Direction, list[tuple[str, str]]], ...] = (
-            ("out", [(member.source, member.target) for member in members]),
-            ("in", [(member.target, member.source) for member in members]),
-        )
-        misfit = members[0]
-        for direction, ends in ways:
-            lefts, rights = {left for left, _ in ends}, {right for _, right in ends}
-            if min_hops is None:
+        misfit = named[0][0]
+        for direction in _DIRECTIONS:
+            fitting: list[EdgeType] = []
+            missing: list[EdgeType] = []
+            for members in named:
                 fits = [
-                    (source is None or left in source.types)
+                    member
+                    for member, (left, right) in ((member, _seen(member, direction)) for member in members)
+                    if (source is None or left in source.types)
                     and (target is None or right in target.types)
                     and (clause.source != clause.target or left == right)
-                    for left, right in ends
                 ]
-                if any(fits) and not all(fits):
-                    misfit = members[fits.index(False)]
-            else:
-                starts = lefts
-                lefts = lefts | rights if min_hops == 0 else lefts
-                lefts = lefts if source is None else lefts & {*source.types}
-                rights = rights | lefts if min_hops == 0 else rights
-                rights = rights if target is None else rights & {*target.types}
-                if clause.source == clause.target:
-                    lefts = rights = lefts & rights
-                fits = [bool(lefts & starts and rights)]
-            if all(fits):
+                fitting += fits
+                missing += () if fits else members[:1]
+            if not missing:
+                ends = [_seen(member, direction) for member in fitting]
+                self._narrow(clause.source, tuple(sorted({left for left, _ in ends})))
+                self._narrow(clause.target, tuple(sorted({right for _, right in ends})))
+                return direction, fitting
+            misfit = missing[0] if fitting else misfit
+        raise self._misfit(clause, misfit)
+
+    def _mixed_walk(self, clause: syntax.TraversalClause, members: Sequence[EdgeType], min_hops: int) -> plan.Direction:
+        """The same for several hops, which may pass other types than those of their ends."""
+        source, target = self._scope.node(clause.source), self._scope.node(clause.target)
+        for direction in _DIRECTIONS:
+            ends = [_seen(member, direction) for member in members]
+            starts, rights = {left for left, _ in ends}, {right for _, right in ends}
+            lefts = starts | rights if min_hops == 0 else starts
+            lefts = lefts if source is None else lefts & {*source.types}
+            rights = rights | lefts if min_hops == 0 else rights
+            rights = rights if target is None else rights & {*target.types}
+            if clause.source == clause.target:
+                lefts = rights = lefts & rights
+            if lefts & starts and rights:
                 self._narrow(clause.source, tuple(sorted(lefts)))
                 self._narrow(clause.target, tuple(sorted(rights)))
                 return direction
-        ends_known = {clause.source: source, clause.target: target}.items()
-        described = "".join(f"; ${name} is {end.describe()}" for name, end in ends_known if end is not None)
-        raise self._checking.refuse("T5", f"{_goes(misfit)}{described}", clause.edge_at)
+        raise self._misfit(clause, members[0])
+
+    def _misfit(self, clause: syntax.TraversalClause, edge: EdgeType) -> QueryError:
+        ends = {name: self._scope.node(name) for name in (clause.source, clause.target)}
+        described = "".join(f"; ${name} is {end.describe()}" for name, end in ends.items() if end is not None)
+        return self._checking.refuse("T5", f"{_goes(edge)}{described}", clause.edge_at)
 
     def _narrow(self, name: str, types: tuple[str, ...]) -> None:
         """Narrow a variable to the types that the edges have at this end. A variable of an outer pattern keeps its types: the block
@@ -452,7 +472,7 @@ class _PatternChecker:
 
 def _in_common(members: Sequence[EdgeType]) -> EdgeType:
     """What an edge of any of these types has."""
-    name = "|".join(member.name for member in members)
+    name = "|".join(dict.fromkeys((member.family or member).name for member in members))
     return replace(members[0], name=name, properties=common_properties(members))
 
 
@@ -461,5 +481,14 @@ def _are_mixed(members: Sequence[EdgeType]) -> bool:
     return len({(member.source, member.target) for member in members}) > 1
 
 
+_DIRECTIONS: tuple[plan.Direction, ...] = ("out", "in")
+
+
+def _seen(edge: EdgeType, direction: plan.Direction) -> tuple[str, str]:
+    """The types at the ends of an edge, from the end at which a step begins."""
+    return (edge.source, edge.target) if direction == "out" else (edge.target, edge.source)
+
+
 def _goes(edge: EdgeType) -> str:
-    return f"{edge.name} goes from {edge.source} to {edge.target}"
+    ends = edge.family or edge
+    return f"{ends.name} goes from {ends.source} to {ends.target}"

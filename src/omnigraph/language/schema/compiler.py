@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from itertools import product
 from typing import Any, TypeVar
 
-from omnigraph.language.catalog import Annotation, Catalog, EdgeType, InterfaceType, NodeType, Property
+from omnigraph.language.catalog import (
+    Annotation,
+    Catalog,
+    EdgeType,
+    Family,
+    InterfaceType,
+    NodeType,
+    Property,
+    member_name,
+)
 from omnigraph.language.catalog_json import catalog_hash
 from omnigraph.language.schema.constraints import compile_constraints, did_you_mean
 from omnigraph.language.schema.parser import parse_schema
@@ -23,6 +33,8 @@ from omnigraph.language.schema.stable_ids import give_ids, ids_of, retired_ids
 from omnigraph.language.schema.stored_columns import keep_columns
 from omnigraph.language.schema.syntax import (
     AnnotationSyntax,
+    ArgumentSyntax,
+    ConstraintSyntax,
     EdgeSyntax,
     InterfaceSyntax,
     MemberSyntax,
@@ -79,6 +91,8 @@ class _Compilation:
         self.edges = self._unique(EdgeSyntax, schema, "S102")
         self.schema = schema
         self.interface_drafts: dict[str, TypeDraft] = {}
+        self._edge_names: dict[str, str] = {}
+        """Of edges, and of the members of those between interfaces, by their lower-case forms."""
 
     def drafts(self) -> list[TypeDraft]:
         """One checked draft per declaration, in the order of the text."""
@@ -92,8 +106,57 @@ class _Compilation:
                 case NodeSyntax():
                     drafts.append(self._node(declaration))
                 case EdgeSyntax():
-                    drafts.append(self._edge(declaration))
+                    drafts += self._edges(declaration)
         return drafts
+
+    def _edges(self, syntax: EdgeSyntax) -> list[TypeDraft]:
+        """An edge between node types, or the members of one between interfaces."""
+        ends = [self._end_types(syntax, code, end) for code, end in (("S105", syntax.source), ("S106", syntax.target))]
+        family = Family(syntax.name, syntax.source.name, syntax.target.name)
+        if family.source in self.nodes and family.target in self.nodes:
+            return [self._edge(syntax)]
+        self._check_family(syntax, family)
+        drafts = []
+        for source, target in product(*ends):
+            names = (replace(syntax.source, name=source), replace(syntax.target, name=target))
+            name = member_name(family, source, target)
+            if (other := self._edge_names.get(name.lower())) is not None:
+                raise self.source.error("S107", syntax.place, name=name, other=other)
+            self._edge_names[name.lower()] = name
+            draft = self._edge(replace(syntax, name=name, source=names[0], target=names[1]))
+            draft.family = family
+            drafts.append(draft)
+        return drafts
+
+    def _end_types(self, syntax: EdgeSyntax, code: str, end: NameSyntax) -> list[str]:
+        """The node types at an end of an edge."""
+        if end.name in self.nodes:
+            return [end.name]
+        if end.name not in self.interfaces:
+            advice = did_you_mean(end.name, list(self.nodes), f"declare `node {end.name} {{ }}`")
+            raise self.source.error(code, end.place, edge=syntax.name, name=end.name, advice=advice)
+        nodes = self.nodes.values()
+        types = sorted(node.name for node in nodes if any(used.name == end.name for used in node.implements))
+        if not types:
+            names = {"edge": syntax.name, "source": syntax.source.name, "target": syntax.target.name}
+            raise self.source.error("S118", end.place, **names, interface=end.name)
+        return types
+
+    def _check_family(self, syntax: EdgeSyntax, family: Family) -> None:
+        """Rules hold within a table, so a rule of a family must say which member it is about: by the ends that are interfaces."""
+        names = {"edge": family.name, "source": family.source, "target": family.target}
+        if syntax.cardinality is not None and family.target in self.interfaces:
+            advice = f"leave it out, or declare an edge to each type of {family.target}"
+            place = syntax.cardinality.place
+            raise self.source.error("S117", place, **names, rule="@card", interface=family.target, advice=advice)
+        rules = [member for member in (*syntax.constraints, *syntax.members) if isinstance(member, ConstraintSyntax)]
+        for rule in rules:
+            fields = [str(part.value) for part in rule.arguments if isinstance(part, ArgumentSyntax)]
+            for column, end in (("src", family.source), ("dst", family.target)):
+                if rule.kind in ("key", "unique") and end in self.interfaces and column not in fields:
+                    advice = f"add {column} to it"
+                    rule_name = f"@{rule.kind}({', '.join(fields)})"
+                    raise self.source.error("S117", rule.place, **names, rule=rule_name, interface=end, advice=advice)
 
     def _unique(self, kind: type[_D], schema: SchemaSyntax, code: str) -> dict[str, _D]:
         by_name: dict[str, _D] = {}
@@ -108,9 +171,8 @@ class _Compilation:
         for name, interface in self.interfaces.items():
             if name in self.nodes:
                 raise self.source.error("S115", interface.place, name=name)
-        folded: dict[str, str] = {}
         for name, edge in self.edges.items():
-            other = folded.setdefault(name.lower(), name)
+            other = self._edge_names.setdefault(name.lower(), name)
             if other != name:
                 raise self.source.error("S107", edge.place, name=name, other=other)
 
@@ -133,9 +195,6 @@ class _Compilation:
 
     def _edge(self, syntax: EdgeSyntax) -> TypeDraft:
         draft = TypeDraft("edge", syntax.name, syntax.place, source=syntax.source.name, target=syntax.target.name)
-        for code, end in (("S105", syntax.source), ("S106", syntax.target)):
-            if end.name not in self.nodes:
-                raise self.source.error(code, end.place, edge=syntax.name, name=end.name, advice=self._end_advice(end))
         if syntax.cardinality is not None:
             low, high = syntax.cardinality.minimum, syntax.cardinality.maximum
             if high is not None and low > high:
@@ -157,11 +216,6 @@ class _Compilation:
             other = folded.setdefault(name.lower(), name)
             if other != name:
                 raise self.source.error("S116", property.place, owner=draft.name, name=name, other=other)
-
-    def _end_advice(self, end: NameSyntax) -> str:
-        if end.name in self.interfaces:
-            return f"{end.name} is an interface; an edge joins two node types, so declare an edge type for each of them"
-        return did_you_mean(end.name, list(self.nodes), f"declare `node {end.name} {{ }}`")
 
     def _properties(self, draft: TypeDraft, members: Iterable[MemberSyntax]) -> dict[str, PropertyDraft]:
         properties: dict[str, PropertyDraft] = {}
@@ -265,4 +319,5 @@ def _edge_type(draft: TypeDraft) -> EdgeType:
         target=draft.target,
         min_out=draft.min_out,
         max_out=draft.max_out,
+        family=draft.family,
     )

@@ -13,10 +13,12 @@ from omnigraph.language.catalog import (
     ConstraintKind,
     EdgeType,
     Embed,
+    Family,
     InterfaceType,
     NodeType,
     Property,
     StoredColumn,
+    member_name,
     stored_columns,
     stored_type,
 )
@@ -73,6 +75,11 @@ def _declared(catalog: Catalog, kind: DeclarationKind, type: AnyType) -> Declare
         case EdgeType():
             values["ends"] = (_type_id(catalog, type.source), _type_id(catalog, type.target))
             values["cardinality"] = (type.min_out, type.max_out)
+            family = type.family
+            values["family"] = family and (
+                family.name,
+                *(_type_id(catalog, end) for end in (family.source, family.target)),
+            )
     if isinstance(type, NodeType | EdgeType):
         values["instruction"] = type.instruction
         values["annotations"] = frozenset(type.annotations)
@@ -154,7 +161,12 @@ def to_catalog(
         else:
             source, target = (names[other] for other in values["ends"])
             low, high = values["cardinality"]
-            edges[name] = EdgeType(**common, source=source, target=target, min_out=low, max_out=high)
+            if values["family"] is not None:
+                declared, *interfaces_of = values["family"]
+                family = Family(declared, *(names[other] for other in interfaces_of))
+                common |= {"family": family, "name": member_name(family, source, target)}
+            edge = EdgeType(**common, source=source, target=target, min_out=low, max_out=high)
+            edges[edge.name] = edge
     return Catalog(
         nodes,
         edges,

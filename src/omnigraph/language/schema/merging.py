@@ -147,7 +147,9 @@ class _Merge:
             merged = self._type(id)
             if merged is not None:
                 types[id] = merged
-        types = dict(sorted(types.items(), key=lambda item: ("interface", "node", "edge").index(item[1].kind)))
+        self._declare_members(types)
+        # Members of an edge between interfaces are declared as the first of them, which is one that both branches have.
+        types = dict(sorted(types.items(), key=lambda item: self._place(*item)))
         for where, names in self.divergences.items():
             did = "changed" if where.had_base else "added"
             message = f"both branches {did} {self._entity(where)}, with a different {' and '.join(names)}"
@@ -159,6 +161,38 @@ class _Merge:
                 None, tuple(sorted(self.conflicts, key=lambda conflict: (conflict.entity, conflict.message)))
             )
         return self._compiled(types)
+
+    def _declare_members(self, types: dict[int, Declared]) -> None:
+        """Declare a member of an edge between interfaces that only one branch has as a member that both have: what the other branch
+        changed holds for it too."""
+        ours, theirs = self.sides["ours"], self.sides["theirs"]
+        for id, member in types.items():
+            side, family = ours if id in ours else theirs, member.values.get("family")
+            if family is None or (id in ours and id in theirs):
+                continue
+            shared = [
+                other
+                for other, declared in side.items()
+                if declared.values.get("family") == family and other in types and other in ours and other in theirs
+            ]
+            if not shared:
+                continue
+            before, after = side[shared[0]], types[shared[0]]
+            known = {values["name"]: (property_id, values) for property_id, values in member.properties.items()}
+            properties: dict[int, Values] = {}
+            for property_id, values in after.properties.items():
+                old = before.properties.get(property_id, {}).get("name")
+                if old in known:
+                    own_id, own = known[old]
+                    columns = tuple(dict.fromkeys([*own["columns"], *values["columns"]]))
+                    fill = own["value in older entities"]
+                    properties[own_id] = {**values, "columns": columns, "value in older entities": fill}
+            declared = {name: value for name, value in after.values.items() if name not in ("name", "ends", "table")}
+            types[id] = Declared(member.kind, {**member.values, **declared}, {}, properties)
+
+    def _place(self, id: int, type: Declared) -> tuple[int, bool]:
+        is_shared = all(id in side for side in self.sides.values())
+        return ("interface", "node", "edge").index(type.kind), not is_shared and type.values.get("family") is not None
 
     def _compiled(self, types: Mapping[int, Declared]) -> SchemaMerge:
         ours, theirs = self.catalogs["ours"], self.catalogs["theirs"]
@@ -276,9 +310,12 @@ class _Merge:
     # ------------------------------------------------------------ values
 
     def _values(self, where: _Where, bases: Sequence[Values], ours: Values, theirs: Values) -> dict[str, Any]:
-        return {
-            name: self._value(where, name, [base[name] for base in bases], ours[name], theirs[name]) for name in ours
+        merged = {
+            name: self._value(where, name, [base[name] for base in bases], ours[name], theirs[name])
+            for name in ours
+            if name != "name" or ours.get("family") is None
         }
+        return {"name": ours["name"], **merged}
 
     def _value(self, where: _Where, name: str, bases: Sequence[Any], ours: Any, theirs: Any) -> Any:
         if name in _SETS or (name == "words" and ours and theirs and all(bases)):

@@ -185,7 +185,8 @@ class _TypeChange:
             yield from self._edge_steps(before, after)
         if isinstance(before, InterfaceType) or isinstance(after, InterfaceType):
             return
-        changed = _changed(before, after, ("description", "instruction"))
+        names = ("description", "instruction", *(("family",) if isinstance(after, EdgeType) else ()))
+        changed = _changed(before, after, names)
         if changed:
             yield UpdateTypeMetadata(
                 type_kind=self.kind,

@@ -223,7 +223,10 @@ def catalog_syntax(catalog: Catalog) -> SchemaSyntax:
     """A tree that compiles to the same catalog (given that catalog as the previous one)."""
     interfaces = [_interface_syntax(interface) for interface in catalog.interfaces.values()]
     nodes = [_node_syntax(node, catalog) for node in catalog.nodes.values()]
-    edges = [_edge_syntax(edge) for edge in catalog.edges.values()]
+    declared = {
+        edge.name if edge.family is None else edge.family.name: edge for edge in reversed([*catalog.edges.values()])
+    }
+    edges = [_edge_syntax(name, edge) for name, edge in reversed([*declared.items()])]
     return SchemaSyntax((*interfaces, *nodes, *edges))
 
 
@@ -243,14 +246,15 @@ def _node_syntax(node: NodeType, catalog: Catalog) -> NodeSyntax:
     )
 
 
-def _edge_syntax(edge: EdgeType) -> EdgeSyntax:
+def _edge_syntax(name: str, edge: EdgeType) -> EdgeSyntax:
     unbounded = edge.min_out == 0 and edge.max_out is None
     members = _members(edge, set())
     keys = tuple(member for member in members if isinstance(member, ConstraintSyntax) and member.kind == "key")
+    ends = edge if edge.family is None else edge.family
     return EdgeSyntax(
-        edge.name,
-        source=NameSyntax(edge.source),
-        target=NameSyntax(edge.target),
+        name,
+        source=NameSyntax(ends.source),
+        target=NameSyntax(ends.target),
         cardinality=None if unbounded else CardinalitySyntax(edge.min_out, edge.max_out),
         annotations=_type_annotations(edge),
         constraints=keys,

@@ -9,6 +9,7 @@ from omnigraph.language.catalog import (
     Constraint,
     ConstraintKind,
     Embed,
+    Family,
     Language,
     LiteralValue,
     Metric,
@@ -54,6 +55,7 @@ class TypeDraft:
     implements: tuple[str, ...] = ()
     source: str = ""
     target: str = ""
+    family: Family | None = None
     min_out: int = 0
     max_out: int | None = None
     id: int = 0

@@ -52,6 +52,8 @@ _TABLE = (
     ("S114", "cardinality bound {found} is too large", "bounds go up to 4294967295; leave the maximum open for no limit"),
     ("S115", "interface {name} has the same name as a node type", "queries match both by name; rename one of the two"),
     ("S116", "property {owner}.{name} differs from '{other}' only in case", "engines that ignore case would confuse them; rename one of the two"),
+    ("S117", "edge {edge} goes from {source} to {target}, and {rule} cannot be checked across the types of {interface}", "{advice}"),
+    ("S118", "edge {edge} goes from {source} to {target}, and no node type implements {interface}", "declare `node Name implements {interface} {{ }}`"),
     # types
     ("S201", "Vector dimension must be greater than zero", "write the number of components, such as Vector(384)"),
     ("S202", "Vector dimension {found} exceeds maximum supported {maximum}", "choose a smaller dimension"),

@@ -128,18 +128,39 @@ def _type_origins(
         return origins
     taken: dict[int, str] = {}
     for draft in drafts:
-        exact = _types_of(previous, draft.kind).get(draft.name)
+        exact = None if draft.family is not None else _types_of(previous, draft.kind).get(draft.name)
         if exact is not None:
             origins[draft.kind, draft.name] = exact
             taken[exact.id] = draft.name
     for draft in drafts:
-        if (draft.kind, draft.name) not in origins and draft.rename_from is not None:
+        if (draft.kind, draft.name) not in origins and draft.rename_from is not None and draft.family is None:
             origin = _renamed_type(draft, previous, source)
             if origin.id in taken:
                 raise source.error("S704", draft.rename_from.place, target=draft.name, old=origin.name, reason=_taken(origin.name, taken[origin.id]))  # fmt: skip
             origins[draft.kind, draft.name] = origin
             taken[origin.id] = draft.name
+    for draft in drafts:
+        known = None if draft.family is None else _member_before(draft, previous, origins)
+        if known is not None and known.id not in taken:
+            origins[draft.kind, draft.name] = known
+            taken[known.id] = draft.name
     return origins
+
+
+def _member_before(
+    draft: TypeDraft, previous: Catalog, origins: Mapping[tuple[DeclarationKind, str], AnyType]
+) -> EdgeType | None:
+    """What a member of an edge between interfaces was: of the same edge, by name or by `@rename_from`, between the same node types;
+    or that edge itself, if it joined just these."""
+    assert draft.family is not None
+    names = [draft.family.name, *([] if draft.rename_from is None else [draft.rename_from.name])]
+    ends = [origins.get(("node", name)) for name in (draft.source, draft.target)]
+    for name in names:
+        for edge in previous.edges.values():
+            known = edge.name if edge.family is None else edge.family.name
+            if known == name and [edge.source, edge.target] == [end and end.name for end in ends]:
+                return edge
+    return None
 
 
 def _taken(old: str, user: str) -> str:
