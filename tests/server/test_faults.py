@@ -22,7 +22,7 @@ from omnigraph.server.app import Application
 from omnigraph.server.logs import RequestLog
 
 ENDLESS = """query endless() {
-  match { $a: Person $b: Person $c: Person $d: Person }
+  match { $a: Person $b: Person $c: Person $d: Person  $a.age * $b.age + $c.age * $d.age > 0 }
   return { count($a) as n, sum($a.age * $b.age + $c.age * $d.age) as total }
 }"""
 
