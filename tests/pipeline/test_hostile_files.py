@@ -199,7 +199,7 @@ REJECTED = [
              "unknown properties 'agee', 'nme' on Person", "Person has: name, age, born"),
     Rejected("p.jsonl", b'{"edge":"Knows","from":"Ada"}\n', 1, "Knows needs 'to', the id of a node; got null"),
     Rejected("p.jsonl", b'{"name":"Ada"}\n', 1, "unknown member 'name'",
-             "a record has type or edge, from, to and data"),
+             "a record has type or edge, from, to and data; an edge between interfaces also from_type and to_type"),
     Rejected("Person.csv", latin("name,age\nAda,1\nZoë,2\n"), 3, "column 'name' is not valid UTF-8", UTF_8),
     Rejected("Person.csv", latin('name,age\n"two\nlines",1\nBo,"é"\n'), 4, "column 'age' is not valid UTF-8", UTF_8),
     Rejected("Person.csv", latin("name,age\nAda,1\nZoë,2,3\nBo,2\n"), 3, "expected 2 cells, got 3", CELLS),
