@@ -208,3 +208,22 @@ def test_adjacency_that_was_left_out_is_told(tmp_path: Path, monkeypatch: pytest
     state = next(index for index in graph.indexes() if index.kind == "ADJACENCY")
     assert (state.covered_rows, state.pending_rows, state.reason) == (PEOPLE, 0, None)
     assert "not stored" not in str(graph.explain(MOST))
+
+
+def test_a_branch_with_fewer_nodes_is_read_after_one_with_more(tmp_path: Path) -> None:
+    """Both have their edges in commits, on the same stored table: what is known of it has room for the nodes of the larger one."""
+    graph = og.init(tmp_path / "graph", SCHEMA, durability="process")
+    text = "query q() { match { $a $e:knows $b } return { $e.id as id, $a.name as a, $b.name as b } }"
+    with graph.transaction() as tx:
+        for name in "ab":
+            tx.insert("Person", name=name)
+    graph.branches.create("larger")
+    with graph.transaction("larger") as tx:
+        for name in "cd":
+            tx.insert("Person", name=name)
+        tx.insert("Knows", from_="a", to="d")
+    assert graph.query(text).num_rows == 0
+    assert [(row["a"], row["b"]) for row in graph.query(text, revision="larger").rows] == [("a", "d")]
+    with graph.transaction() as tx:
+        tx.insert("Knows", from_="a", to="b")
+    assert [(row["a"], row["b"]) for row in graph.query(text).rows] == [("a", "b")]

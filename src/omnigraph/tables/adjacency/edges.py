@@ -435,7 +435,9 @@ class Edges:
             dead = np.arange(nodes.size, max(known, nodes.size))
             if nodes.live is not None:
                 dead = np.concatenate([np.flatnonzero(~nodes.live), dead])
-            if len(dead) and self._composed(direction, per_edge=True).counts(dead).any():
+            edges = self._composed(direction, per_edge=True)
+            all_known = Adjacency(edges.below, max(known, nodes.size), edges.width, edges.changes)
+            if len(dead) and all_known.counts(dead).any():
                 return False
         return True
 
