@@ -21,7 +21,7 @@ from many_fragments import make
 import omnigraph as og
 from omnigraph.maintenance.reachable import Reachable
 from omnigraph.maintenance.replication import files_of
-from omnigraph.storage import open_store
+from omnigraph.storage.options import open_store
 from omnigraph.testing.failpoints import ENVIRONMENT, Failpoint
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))

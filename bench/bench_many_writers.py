@@ -137,7 +137,7 @@ def as_process(
 
 def as_processes(uri: str, options: Options, kind: str, clients: int, writes: int, is_own: bool) -> list[Outcome]:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["lance", "omnigraph.graph", "omnigraph.load.job"])
+    context.set_forkserver_preload(["lance", "omnigraph.graph.graph", "omnigraph.load.job"])
     barrier, results = context.Barrier(clients), context.Queue()
     workers = [
         context.Process(target=as_process, args=(uri, options, kind, client, writes, is_own, barrier, results))

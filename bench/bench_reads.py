@@ -41,7 +41,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import omnigraph
-from omnigraph.history import MAIN, PublishPlan, TableChange, TableState, new_ulid
+from omnigraph.history.chain import MAIN
+from omnigraph.history.history import new_ulid
+from omnigraph.history.plan import PublishPlan, TableChange
+from omnigraph.history.values import TableState
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.maintenance.optimize import maintain
 from omnigraph.snapshot import Repository, View
@@ -370,7 +373,8 @@ CHILD = """
 import json, sys, time
 import lance, duckdb, numpy, pyarrow.compute
 import omnigraph
-from omnigraph.read import engine, execution, explain
+from omnigraph.read import engine, execution
+from omnigraph.read.explaining import explain
 from omnigraph.read.strategies import dense, direct, factored, scan
 graph, text, params = json.load(sys.stdin)
 opened = omnigraph.open(graph)
@@ -525,8 +529,8 @@ class Stopwatch:
 
 def profile(graph: omnigraph.Graph, name: str, persons: int) -> None:
     """Microseconds of each step of a short read; the best of some rounds, keys in turn."""
-    from omnigraph import read
     from omnigraph.graph import reading
+    from omnigraph.read import execution
     from omnigraph.read.inputs.adjacency import GraphArrays
     from omnigraph.read.strategies.keyed import KeyedForm
     from omnigraph.tables.adjacency.csr import Adjacency
@@ -544,7 +548,7 @@ def profile(graph: omnigraph.Graph, name: str, persons: int) -> None:
         (GraphArrays, "neighbours_at_hand", "its neighbours"),
         (Adjacency, "expand", "its neighbours"),
         (GraphArrays, "values", "columns of the nodes"),
-        (read, "run_read", "the rest of the read: strategy, tables, matches, order, explanation"),
+        (execution, "run_read", "the rest of the read: strategy, tables, matches, order, explanation"),
     ]
     best: tuple[int, dict[str, int]] | None = None
     with ExitStack() as patched:

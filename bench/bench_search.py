@@ -21,7 +21,8 @@ import pyarrow as pa
 import omnigraph as og
 from omnigraph.language.query.mutations import bind_parameters, compile_query
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.read import Mode, run_read
+from omnigraph.read.execution import run_read
+from omnigraph.read.strategies.strategy import Mode
 from omnigraph.snapshot import Repository, View
 from omnigraph.tables.searching import find_nearest, find_text
 

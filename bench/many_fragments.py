@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import omnigraph as og
-from omnigraph.history import PublishPlan, TableChange, TableState
+from omnigraph.history.plan import PublishPlan, TableChange
+from omnigraph.history.values import TableState
 from omnigraph.write.publishing import publish
 
 SCHEMA = "node P { name: String @key }  edge Knows: P -> P { weight: F64? }"

@@ -20,8 +20,13 @@ MAX_SECONDS = 120.0
 _forking = multiprocessing.get_context("forkserver")
 _forking.set_forkserver_preload(
     [
-        *("duckdb", "lance", "pytest", "omnigraph.graph", "omnigraph.merge", "omnigraph.read", "omnigraph.changes"),
-        *("omnigraph.maintenance.optimize", "omnigraph.maintenance.cloning", "omnigraph.load.job"),
+        *("duckdb", "lance", "pytest", "omnigraph.graph.graph", "omnigraph.merge.merge", "omnigraph.read.execution"),
+        *(
+            "omnigraph.changes.feed",
+            "omnigraph.maintenance.optimize",
+            "omnigraph.maintenance.cloning",
+            "omnigraph.load.job",
+        ),
         "omnigraph.testing.failpoints",
     ]
 )

@@ -21,11 +21,11 @@ from hypothesis.internal.conjecture import providers
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from azure_server import MAIN as AZURITE
-from azure_server import MISSING, AzureServer
+from azure_server import MAIN as AZURITE, MISSING, AzureServer
 from s3_server import S3Server
 
-from omnigraph.storage import Store, open_store
+from omnigraph.storage.options import open_store
+from omnigraph.storage.store import Store
 from omnigraph.testing import failpoints
 from omnigraph.write.inlining import ENVIRONMENT as INLINE_BOUND
 

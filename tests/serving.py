@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 import omnigraph as og
 from omnigraph.graph.stored_queries import compile_stored
-from omnigraph.policy import Authorizer
+from omnigraph.policy.ask import Authorizer
 from omnigraph.server.app import Application
 from omnigraph.server.auth import StaticTokens, TokenEntry
 from omnigraph.server.logs import RequestLog

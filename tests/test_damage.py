@@ -23,12 +23,13 @@ from omnigraph.errors import (
     PreconditionFailed,
     UsageError,
 )
-from omnigraph.graph import Lost
-from omnigraph.history import PreparedPlan, PublishPlan, lineage
+from omnigraph.history import lineage
+from omnigraph.history.plan import PreparedPlan, PublishPlan
 from omnigraph.maintenance.repair.commits import reset_to
 from omnigraph.maintenance.repair.job import RepairJob
 from omnigraph.read.search import candidates
 from omnigraph.tables import verifying
+from omnigraph.tasks.engines import Lost
 from omnigraph.tasks.runner import LocalRunner
 
 Repaired = Literal["cannot be opened", "named", "rebuilt", "built again", "reset", "dropped"]

@@ -65,8 +65,8 @@ def scopes(module: str) -> list[list[str]]:
 @cache
 def lazy_names(package: str) -> dict[str, str]:
     """The names of a package that are imported when they are first used, with their modules."""
-    homes: dict[str, tuple[str, ...]] = getattr(import_module(package), "_EXPORTS", {}) if is_lazy(package) else {}
-    return {name: home for home, names in homes.items() if home != package for name in names}
+    homes: dict[str, str] = getattr(import_module(package), "_EXPORTS", {}) if is_lazy(package) else {}
+    return {name: home for home, names in homes.items() if home != package for name in names.split()}
 
 
 def is_lazy(package: str) -> bool:
@@ -188,7 +188,6 @@ SMALL_FOR_A_REASON = {
     "language.grammar_reference": "only the generated pages load it",
     "load.locate": "only a refused load reads its sources again",
     "mcp.relay": "it loads the client of the protocol",
-    "merge.revert": "a merge does not load it",
     "read.sql_views": "it loads DuckDB",
     "read.strategies.metadata": "a strategy has a module",
     "read.strategies.scan": "a strategy has a module",

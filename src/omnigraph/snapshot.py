@@ -13,18 +13,26 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import Damaged, HistoryGap
-from omnigraph.history import MAIN, Commit, Entry, History, Snapshot, TableState, check_attribution, new_ulid
-from omnigraph.history.chain import swept
+from omnigraph.history.chain import MAIN, swept
 from omnigraph.history.envelope import read_as, schema_key
-from omnigraph.storage import Durability, Store, open_store
+from omnigraph.history.history import History, new_ulid
+from omnigraph.history.plan import check_attribution
+from omnigraph.history.values import Commit, Entry, Snapshot, TableState
+from omnigraph.storage.options import open_store
+from omnigraph.storage.store import Store
+from omnigraph.storage.syncing import Durability
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph._internal.runtime import Runtime, WorkingMemory
-    from omnigraph.embedding import Embeddings, EmbeddingSettings
+    from omnigraph.embedding.filling import Embeddings
+    from omnigraph.embedding.settings import EmbeddingSettings
     from omnigraph.language.catalog import Catalog, EntityType
-    from omnigraph.tables import Layout, Table, TableFiles, Tables
+    from omnigraph.tables.layout import Layout
+    from omnigraph.tables.store import Tables
+    from omnigraph.tables.table import Table
+    from omnigraph.tables.verifying import TableFiles
 
 USES_REMEMBERED = 64
 DIAGNOSED_BYTES = 1 << 30
@@ -159,7 +167,8 @@ class Repository:
 
     def filling(self) -> Embeddings:
         """Computes the vectors of texts."""
-        from omnigraph.embedding import Embeddings, EmbeddingSettings
+        from omnigraph.embedding.filling import Embeddings
+        from omnigraph.embedding.settings import EmbeddingSettings
 
         return Embeddings(self.embedding or EmbeddingSettings.of(os.environ))
 
@@ -191,7 +200,7 @@ class Repository:
         with self._lock:
             known = self._layouts.get((digest, key))
         if known is None:
-            from omnigraph.tables import Layout
+            from omnigraph.tables.layout import Layout
 
             known = Layout.of(self.catalog(digest).tables[key])
             with self._lock:
@@ -253,7 +262,7 @@ def _of_commit(damage: Damaged, commit: Commit) -> Damaged:
 def _tables(
     store: Store, storage_options: Mapping[str, str] | None, durability: Durability, runtime: Runtime | None
 ) -> Tables:
-    from omnigraph.tables import Tables
+    from omnigraph.tables.store import Tables
 
     is_durable = durability == "disk"
     return Tables(store.uri, storage_options=storage_options, durable=is_durable, runtime=runtime, store=store)

@@ -14,347 +14,165 @@ from typing import TYPE_CHECKING
 from omnigraph._internal.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
-    from omnigraph.algorithms.result import AlgorithmResult
-    from omnigraph.changes import Baseline, CommitChanges, CommitPage, EntityChange, FeedPage, TypeChanges
-    from omnigraph.client.graph import RemoteBranches, RemoteStoredQueries, RemoteTags, ServedQuery
-    from omnigraph.client.maintenance import RemoteMaintenance, RemoteRecovery
-    from omnigraph.client.writing import RemoteSchema
-    from omnigraph.evolve.apply import SchemaReceipt
-    from omnigraph.evolve.migrating import BrokenQuery
-    from omnigraph.graph import (
-        Branch,
-        Distance,
-        GraphBranches,
-        GraphMaintenance,
-        GraphRecovery,
-        GraphSchema,
-        GraphTags,
-        Imported,
-        PreparedWrite,
-        Tag,
-        TypeState,
+    from omnigraph.algorithms.result import AlgorithmResult as AlgorithmResult
+    from omnigraph.changes.baseline import Baseline as Baseline
+    from omnigraph.changes.entity_changes import EntityChange as EntityChange, TypeChanges as TypeChanges
+    from omnigraph.changes.feed import CommitChanges as CommitChanges, CommitPage as CommitPage, FeedPage as FeedPage
+    from omnigraph.client.graph import (
+        RemoteBranches as RemoteBranches,
+        RemoteStoredQueries as RemoteStoredQueries,
+        RemoteTags as RemoteTags,
+        ServedQuery as ServedQuery,
     )
-    from omnigraph.graph.reading import GraphAlgorithms, GraphTables
-    from omnigraph.history import Commit, CommitRef
-    from omnigraph.indexing.indexes import IndexState
-    from omnigraph.infer.inferring import InferredSchema
+    from omnigraph.client.maintenance import RemoteMaintenance as RemoteMaintenance, RemoteRecovery as RemoteRecovery
+    from omnigraph.client.writing import RemoteSchema as RemoteSchema
+    from omnigraph.evolve.apply import SchemaReceipt as SchemaReceipt
+    from omnigraph.evolve.migrating import BrokenQuery as BrokenQuery
+    from omnigraph.graph.arguments import Distance as Distance
+    from omnigraph.graph.branches import (
+        Branch as Branch,
+        GraphBranches as GraphBranches,
+        GraphTags as GraphTags,
+        Tag as Tag,
+    )
+    from omnigraph.graph.graph import GraphSchema as GraphSchema
+    from omnigraph.graph.importing import Imported as Imported
+    from omnigraph.graph.maintenance import (
+        GraphMaintenance as GraphMaintenance,
+        GraphRecovery as GraphRecovery,
+        PreparedWrite as PreparedWrite,
+    )
+    from omnigraph.graph.reading import (
+        GraphAlgorithms as GraphAlgorithms,
+        GraphTables as GraphTables,
+        TypeState as TypeState,
+    )
+    from omnigraph.history.values import Commit as Commit, CommitRef as CommitRef
+    from omnigraph.indexing.indexes import IndexState as IndexState
+    from omnigraph.infer.inferring import InferredSchema as InferredSchema
     from omnigraph.language.catalog import (
-        Annotation,
-        Catalog,
-        Constraint,
-        EdgeType,
-        Embed,
-        EntityType,
-        Family,
-        InterfaceType,
-        LiteralValue,
-        NodeType,
-        Property,
-        StoredColumn,
+        Annotation as Annotation,
+        Catalog as Catalog,
+        Constraint as Constraint,
+        EdgeType as EdgeType,
+        Embed as Embed,
+        EntityType as EntityType,
+        Family as Family,
+        InterfaceType as InterfaceType,
+        LiteralValue as LiteralValue,
+        NodeType as NodeType,
+        Property as Property,
+        StoredColumn as StoredColumn,
     )
-    from omnigraph.language.query.lint import LintedQuery, LintReport, QueryFinding
-    from omnigraph.language.query.plan import ResultColumn
-    from omnigraph.language.schema.lint import SchemaFinding
-    from omnigraph.language.schema.migration import MigrationPlan
-    from omnigraph.language.schema.migration_steps import MigrationStep
-    from omnigraph.load.explaining import LoadExplanation
-    from omnigraph.load.receipt import LoadCounts, LoadReceipt, LoadRefusal, MissingNodes
-    from omnigraph.maintenance.cleanup import Totals
-    from omnigraph.maintenance.embed import EmbeddedProperty, EmbedReport
-    from omnigraph.maintenance.optimize import OptimizeReport, TableReport
-    from omnigraph.maintenance.replication import CopyReport
+    from omnigraph.language.query.lint import (
+        LintedQuery as LintedQuery,
+        LintReport as LintReport,
+        QueryFinding as QueryFinding,
+    )
+    from omnigraph.language.query.plan import ResultColumn as ResultColumn
+    from omnigraph.language.schema.lint import SchemaFinding as SchemaFinding
+    from omnigraph.language.schema.merging import SchemaConflict as SchemaConflict, SchemaLine as SchemaLine
+    from omnigraph.language.schema.migration import MigrationPlan as MigrationPlan
+    from omnigraph.language.schema.migration_steps import MigrationStep as MigrationStep
+    from omnigraph.load.explaining import LoadExplanation as LoadExplanation
+    from omnigraph.load.receipt import (
+        LoadCounts as LoadCounts,
+        LoadReceipt as LoadReceipt,
+        LoadRefusal as LoadRefusal,
+        MissingNodes as MissingNodes,
+    )
+    from omnigraph.maintenance.cleanup import Totals as Totals
+    from omnigraph.maintenance.embed import EmbeddedProperty as EmbeddedProperty, EmbedReport as EmbedReport
+    from omnigraph.maintenance.optimize import OptimizeReport as OptimizeReport, TableReport as TableReport
+    from omnigraph.maintenance.replication import CopyReport as CopyReport
     from omnigraph.maintenance.reports import (
-        CleanupReport,
-        KeptBy,
-        PendingIndex,
-        StorageReport,
-        TableShape,
-        TypeStorage,
+        CleanupReport as CleanupReport,
+        KeptBy as KeptBy,
+        PendingIndex as PendingIndex,
+        StorageReport as StorageReport,
+        TableShape as TableShape,
+        TypeStorage as TypeStorage,
     )
-    from omnigraph.maintenance.verify.findings import Finding, RepairReport, RepairStep, VerifyReport
-    from omnigraph.merge import (
-        MergeConflict,
-        MergeResult,
-        NoValue,
-        PropertyConflict,
-        SchemaConflict,
-        SchemaLine,
-        TypeSummary,
+    from omnigraph.maintenance.verify.findings import (
+        Finding as Finding,
+        RepairReport as RepairReport,
+        RepairStep as RepairStep,
+        VerifyReport as VerifyReport,
     )
-    from omnigraph.pictures.picture import Picture, PictureEdge, PictureNode
-    from omnigraph.read import (
-        Blob,
-        EntityVersion,
-        Explanation,
-        InputChoice,
-        InputColumns,
-        Result,
-        SqlColumn,
-        SqlResult,
-        Step,
-        Timing,
+    from omnigraph.merge.conflicts import (
+        MergeConflict as MergeConflict,
+        NoValue as NoValue,
+        PropertyConflict as PropertyConflict,
     )
-    from omnigraph.tasks.engines import Engine
-    from omnigraph.tasks.progress import Stage, Status
-    from omnigraph.values.arrow import Entity, JsonValue, Value
-    from omnigraph.values.types import PropertyType, Scalar
-    from omnigraph.write import Receipt, TypeCounts
+    from omnigraph.merge.three_way import MergeResult as MergeResult, TypeSummary as TypeSummary
+    from omnigraph.pictures.picture import Picture as Picture, PictureEdge as PictureEdge, PictureNode as PictureNode
+    from omnigraph.read.entities import Blob as Blob
+    from omnigraph.read.entity_history import EntityVersion as EntityVersion
+    from omnigraph.read.explaining import Explanation as Explanation, InputColumns as InputColumns
+    from omnigraph.read.result import Result as Result, Timing as Timing
+    from omnigraph.read.sql_query import SqlColumn as SqlColumn, SqlResult as SqlResult
+    from omnigraph.read.steps import Step as Step
+    from omnigraph.read.strategies.strategy import InputChoice as InputChoice
+    from omnigraph.tasks.engines import Engine as Engine
+    from omnigraph.tasks.progress import Stage as Stage, Status as Status
+    from omnigraph.values.arrow import Entity as Entity, JsonValue as JsonValue, Value as Value
+    from omnigraph.values.types import PropertyType as PropertyType, Scalar as Scalar
+    from omnigraph.write.receipt import Receipt as Receipt, TypeCounts as TypeCounts
 
 _EXPORTS = {
-    "omnigraph.algorithms.result": ("AlgorithmResult",),
-    "omnigraph.changes": (
-        "Baseline",
-        "CommitChanges",
-        "CommitPage",
-        "EntityChange",
-        "FeedPage",
-        "TypeChanges",
-    ),
-    "omnigraph.client.graph": (
-        "RemoteBranches",
-        "RemoteStoredQueries",
-        "RemoteTags",
-        "ServedQuery",
-    ),
-    "omnigraph.client.maintenance": (
-        "RemoteMaintenance",
-        "RemoteRecovery",
-    ),
-    "omnigraph.client.writing": ("RemoteSchema",),
-    "omnigraph.evolve.apply": ("SchemaReceipt",),
-    "omnigraph.evolve.migrating": ("BrokenQuery",),
-    "omnigraph.graph": (
-        "Branch",
-        "Distance",
-        "GraphBranches",
-        "GraphMaintenance",
-        "GraphRecovery",
-        "GraphSchema",
-        "GraphTags",
-        "Imported",
-        "PreparedWrite",
-        "Tag",
-        "TypeState",
-    ),
-    "omnigraph.graph.reading": (
-        "GraphAlgorithms",
-        "GraphTables",
-    ),
-    "omnigraph.history": (
-        "Commit",
-        "CommitRef",
-    ),
-    "omnigraph.indexing.indexes": ("IndexState",),
-    "omnigraph.infer.inferring": ("InferredSchema",),
-    "omnigraph.language.catalog": (
-        "Annotation",
-        "Catalog",
-        "Constraint",
-        "EdgeType",
-        "Embed",
-        "EntityType",
-        "Family",
-        "InterfaceType",
-        "LiteralValue",
-        "NodeType",
-        "Property",
-        "StoredColumn",
-    ),
-    "omnigraph.language.query.lint": (
-        "LintReport",
-        "LintedQuery",
-        "QueryFinding",
-    ),
-    "omnigraph.language.query.plan": ("ResultColumn",),
-    "omnigraph.language.schema.lint": ("SchemaFinding",),
-    "omnigraph.language.schema.migration": ("MigrationPlan",),
-    "omnigraph.language.schema.migration_steps": ("MigrationStep",),
-    "omnigraph.load.explaining": ("LoadExplanation",),
-    "omnigraph.load.receipt": (
-        "LoadCounts",
-        "LoadReceipt",
-        "LoadRefusal",
-        "MissingNodes",
-    ),
-    "omnigraph.maintenance.cleanup": ("Totals",),
-    "omnigraph.maintenance.embed": (
-        "EmbedReport",
-        "EmbeddedProperty",
-    ),
-    "omnigraph.maintenance.optimize": (
-        "OptimizeReport",
-        "TableReport",
-    ),
-    "omnigraph.maintenance.verify.findings": (
-        "Finding",
-        "RepairReport",
-        "RepairStep",
-        "VerifyReport",
-    ),
-    "omnigraph.maintenance.replication": ("CopyReport",),
-    "omnigraph.maintenance.reports": (
-        "CleanupReport",
-        "KeptBy",
-        "PendingIndex",
-        "StorageReport",
-        "TableShape",
-        "TypeStorage",
-    ),
-    "omnigraph.merge": (
-        "MergeConflict",
-        "MergeResult",
-        "NoValue",
-        "PropertyConflict",
-        "SchemaConflict",
-        "SchemaLine",
-        "TypeSummary",
-    ),
-    "omnigraph.pictures.picture": (
-        "Picture",
-        "PictureEdge",
-        "PictureNode",
-    ),
-    "omnigraph.read": (
-        "Blob",
-        "EntityVersion",
-        "Explanation",
-        "InputChoice",
-        "InputColumns",
-        "Result",
-        "SqlColumn",
-        "SqlResult",
-        "Step",
-        "Timing",
-    ),
-    "omnigraph.tasks.engines": ("Engine",),
-    "omnigraph.tasks.progress": (
-        "Stage",
-        "Status",
-    ),
-    "omnigraph.values.arrow": (
-        "Entity",
-        "JsonValue",
-        "Value",
-    ),
-    "omnigraph.values.types": (
-        "PropertyType",
-        "Scalar",
-    ),
-    "omnigraph.write": (
-        "Receipt",
-        "TypeCounts",
-    ),
+    "omnigraph.algorithms.result": "AlgorithmResult",
+    "omnigraph.changes.baseline": "Baseline",
+    "omnigraph.changes.entity_changes": "EntityChange TypeChanges",
+    "omnigraph.changes.feed": "CommitChanges CommitPage FeedPage",
+    "omnigraph.client.graph": "RemoteBranches RemoteStoredQueries RemoteTags ServedQuery",
+    "omnigraph.client.maintenance": "RemoteMaintenance RemoteRecovery",
+    "omnigraph.client.writing": "RemoteSchema",
+    "omnigraph.evolve.apply": "SchemaReceipt",
+    "omnigraph.evolve.migrating": "BrokenQuery",
+    "omnigraph.graph.arguments": "Distance",
+    "omnigraph.graph.branches": "Branch GraphBranches GraphTags Tag",
+    "omnigraph.graph.graph": "GraphSchema",
+    "omnigraph.graph.importing": "Imported",
+    "omnigraph.graph.maintenance": "GraphMaintenance GraphRecovery PreparedWrite",
+    "omnigraph.graph.reading": "TypeState GraphAlgorithms GraphTables",
+    "omnigraph.history.values": "Commit CommitRef",
+    "omnigraph.indexing.indexes": "IndexState",
+    "omnigraph.infer.inferring": "InferredSchema",
+    "omnigraph.language.catalog": "Annotation Catalog Constraint EdgeType Embed EntityType Family InterfaceType LiteralValue NodeType Property StoredColumn",
+    "omnigraph.language.query.lint": "LintReport LintedQuery QueryFinding",
+    "omnigraph.language.query.plan": "ResultColumn",
+    "omnigraph.language.schema.lint": "SchemaFinding",
+    "omnigraph.language.schema.merging": "SchemaConflict SchemaLine",
+    "omnigraph.language.schema.migration": "MigrationPlan",
+    "omnigraph.language.schema.migration_steps": "MigrationStep",
+    "omnigraph.load.explaining": "LoadExplanation",
+    "omnigraph.load.receipt": "LoadCounts LoadReceipt LoadRefusal MissingNodes",
+    "omnigraph.maintenance.cleanup": "Totals",
+    "omnigraph.maintenance.embed": "EmbedReport EmbeddedProperty",
+    "omnigraph.maintenance.optimize": "OptimizeReport TableReport",
+    "omnigraph.maintenance.replication": "CopyReport",
+    "omnigraph.maintenance.reports": "CleanupReport KeptBy PendingIndex StorageReport TableShape TypeStorage",
+    "omnigraph.maintenance.verify.findings": "Finding RepairReport RepairStep VerifyReport",
+    "omnigraph.merge.conflicts": "MergeConflict NoValue PropertyConflict",
+    "omnigraph.merge.three_way": "MergeResult TypeSummary",
+    "omnigraph.pictures.picture": "Picture PictureEdge PictureNode",
+    "omnigraph.read.entities": "Blob",
+    "omnigraph.read.entity_history": "EntityVersion",
+    "omnigraph.read.explaining": "Explanation InputColumns",
+    "omnigraph.read.result": "Result Timing",
+    "omnigraph.read.sql_query": "SqlColumn SqlResult",
+    "omnigraph.read.steps": "Step",
+    "omnigraph.read.strategies.strategy": "InputChoice",
+    "omnigraph.tasks.engines": "Engine",
+    "omnigraph.tasks.progress": "Stage Status",
+    "omnigraph.values.arrow": "Entity JsonValue Value",
+    "omnigraph.values.types": "PropertyType Scalar",
+    "omnigraph.write.receipt": "Receipt TypeCounts",
 }
 
-__all__ = [
-    "AlgorithmResult",
-    "Annotation",
-    "Baseline",
-    "Blob",
-    "Branch",
-    "BrokenQuery",
-    "Catalog",
-    "CleanupReport",
-    "Commit",
-    "CommitChanges",
-    "CommitPage",
-    "CommitRef",
-    "Constraint",
-    "CopyReport",
-    "Distance",
-    "EdgeType",
-    "Embed",
-    "EmbedReport",
-    "EmbeddedProperty",
-    "Engine",
-    "Entity",
-    "EntityChange",
-    "EntityType",
-    "EntityVersion",
-    "Explanation",
-    "Family",
-    "FeedPage",
-    "Finding",
-    "GraphAlgorithms",
-    "GraphBranches",
-    "GraphMaintenance",
-    "GraphRecovery",
-    "GraphSchema",
-    "GraphTables",
-    "GraphTags",
-    "Imported",
-    "IndexState",
-    "InferredSchema",
-    "InputChoice",
-    "InputColumns",
-    "InterfaceType",
-    "JsonValue",
-    "KeptBy",
-    "LintReport",
-    "LintedQuery",
-    "LiteralValue",
-    "LoadCounts",
-    "LoadExplanation",
-    "LoadReceipt",
-    "LoadRefusal",
-    "MergeConflict",
-    "MergeResult",
-    "MigrationPlan",
-    "MigrationStep",
-    "MissingNodes",
-    "NoValue",
-    "NodeType",
-    "OptimizeReport",
-    "PendingIndex",
-    "Picture",
-    "PictureEdge",
-    "PictureNode",
-    "PreparedWrite",
-    "Property",
-    "PropertyConflict",
-    "PropertyType",
-    "QueryFinding",
-    "Receipt",
-    "RemoteBranches",
-    "RemoteMaintenance",
-    "RemoteRecovery",
-    "RemoteSchema",
-    "RemoteStoredQueries",
-    "RemoteTags",
-    "RepairReport",
-    "RepairStep",
-    "Result",
-    "ResultColumn",
-    "Scalar",
-    "SchemaConflict",
-    "SchemaFinding",
-    "SchemaLine",
-    "SchemaReceipt",
-    "ServedQuery",
-    "SqlColumn",
-    "SqlResult",
-    "Stage",
-    "Status",
-    "Step",
-    "StorageReport",
-    "StoredColumn",
-    "TableReport",
-    "TableShape",
-    "Tag",
-    "Timing",
-    "Totals",
-    "TypeChanges",
-    "TypeCounts",
-    "TypeState",
-    "TypeStorage",
-    "TypeSummary",
-    "Value",
-    "VerifyReport",
-]
-
-
+__all__ = sorted(" ".join(_EXPORTS.values()).split())
 __getattr__ = lazy_attributes("omnigraph.types", _EXPORTS)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import omnigraph as og
-from omnigraph.changes import FeedPage
+from omnigraph.changes.feed import FeedPage
 from omnigraph.wire.changes import feed_json
 
 

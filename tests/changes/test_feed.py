@@ -20,7 +20,7 @@ from history.sweeping import sweep
 from merge import model
 
 import omnigraph as og
-from omnigraph.changes import CommitChanges, FeedPage
+from omnigraph.changes.feed import CommitChanges, FeedPage
 from omnigraph.errors import (
     AlreadyExists,
     CommitNotFound,

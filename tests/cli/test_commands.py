@@ -10,7 +10,7 @@ import pytest
 from cli.transcript import RunCli
 
 from omnigraph.cli.commit_graph import draw_commits
-from omnigraph.history import Commit, CommitRef
+from omnigraph.history.values import Commit, CommitRef
 from omnigraph.testing.failpoints import Failpoint, FailpointReached, arm, raising
 
 LOAD = ["load", "--data", "more.jsonl", "--mode", "append", "--engine", "local", "--quiet"]

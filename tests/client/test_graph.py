@@ -16,7 +16,7 @@ import omnigraph as og
 from omnigraph import errors
 from omnigraph.client.graph import RemoteBranches, RemoteGraph, RemoteTags
 from omnigraph.client.state import REFUSED
-from omnigraph.graph import GraphBranches, GraphTags
+from omnigraph.graph.branches import GraphBranches, GraphTags
 from omnigraph.server.app import Application
 from omnigraph.server.logs import RequestLog
 

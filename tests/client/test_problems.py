@@ -10,7 +10,7 @@ import pytest
 from omnigraph import errors
 from omnigraph.client.connection import error_of
 from omnigraph.errors import OmnigraphError
-from omnigraph.merge import MergeConflict, PropertyConflict
+from omnigraph.merge.conflicts import MergeConflict, PropertyConflict
 from omnigraph.server.problems import error_json, row_of
 
 CONFLICT = MergeConflict("node", "Person", "Ada", "divergent_update", "both", (PropertyConflict("age", 1, 2, 3),))

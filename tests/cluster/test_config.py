@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.cluster import read_config
+from omnigraph.cluster.config import read_config
 from omnigraph.errors import ConfigurationError
 
 SCHEMA = "node Person { name: String @key }\n"

@@ -9,8 +9,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.cli.main import run
-from omnigraph.cluster import books_of
 from omnigraph.cluster.applying import utc_now
+from omnigraph.cluster.policies import books_of
 
 CLUSTER = """version: 1
 graphs:

@@ -10,10 +10,13 @@ from children import run_killed
 from s3_server import S3Server
 
 import omnigraph as og
-from omnigraph import cluster
+from omnigraph.cluster.applying import apply, approve
+from omnigraph.cluster.config import read_config
 from omnigraph.cluster.ledger import LedgerStore
+from omnigraph.cluster.planning import plan
+from omnigraph.cluster.policies import read_applied, root_of
 from omnigraph.errors import ClusterConflict
-from omnigraph.storage import open_store
+from omnigraph.storage.options import open_store
 
 APPLY = """
 import sys
@@ -37,17 +40,17 @@ def write(folder: Path, graphs: str, *, storage: str = "store", lock: str = "tru
 @pytest.mark.parametrize(("point", "nth"), [("init.before_first_commit", 2), ("publish.before_create", 1)])
 def test_a_killed_apply_leaves_its_lock_and_is_finished_by_the_next(tmp_path: Path, point: str, nth: int) -> None:
     folder = write(tmp_path / "c", "people")
-    cluster.apply(cluster.read_config(folder))
+    apply(read_config(folder))
     write(folder, "people cities more", schema="node Person { name: String @key age: I32? }\n")
     run_killed(APPLY, str(folder), point=point, nth=nth)
-    config = cluster.read_config(folder)
+    config = read_config(folder)
     with pytest.raises(ClusterConflict, match="locked by 'apply'"):
-        cluster.apply(config)
+        apply(config)
     books = LedgerStore(open_store(config.root))
     held = books.holder()
     assert held is not None
     books.unlock(held["id"])
-    assert cluster.apply(config).converged
+    assert apply(config).converged
     for graph in config.graphs.values():
         assert "age" in og.open(graph.uri).schema.catalog.nodes["Person"].properties
 
@@ -55,13 +58,13 @@ def test_a_killed_apply_leaves_its_lock_and_is_finished_by_the_next(tmp_path: Pa
 @pytest.mark.parametrize("lock", ["true", "false"])
 def test_of_many_that_apply_at_once_each_wins_or_is_told(tmp_path: Path, lock: str) -> None:
     folder = write(tmp_path / "c", "people cities", lock=lock)
-    config = cluster.read_config(folder)
+    config = read_config(folder)
     start, told = threading.Barrier(4), []
 
     def run() -> None:
         start.wait()
         try:
-            told.append("converged" if cluster.apply(config).converged else "not")
+            told.append("converged" if apply(config).converged else "not")
         except ClusterConflict as error:
             told.append(error.reason)
 
@@ -72,7 +75,7 @@ def test_of_many_that_apply_at_once_each_wins_or_is_told(tmp_path: Path, lock: s
         thread.join()
     assert "converged" in told
     assert set(told) <= {"converged", "state_lock_held" if lock == "true" else "state_cas_mismatch"}
-    applied = cluster.read_applied(config.root)
+    applied = read_applied(config.root)
     assert (applied.revision, set(applied.graphs)) == (1, {"people", "cities"})
 
 
@@ -81,13 +84,13 @@ def test_a_cluster_over_an_object_store(s3: S3Server, tmp_path: Path, monkeypatc
     for name, value in s3.options.items():
         monkeypatch.setenv(name.upper(), value)
     folder = write(tmp_path / "c", "people", storage=f"s3://{s3.new_bucket()}/company")
-    config = cluster.read_config(folder)
-    assert cluster.apply(config).converged
-    assert cluster.plan(config).converged
-    assert set(cluster.read_applied(cluster.root_of(config.root)).graphs) == {"people"}
-    none = cluster.read_config(write(folder, "", storage=config.root))
-    cluster.approve(none, "graph.people", "ada")
-    assert cluster.apply(none).converged
+    config = read_config(folder)
+    assert apply(config).converged
+    assert plan(config).converged
+    assert set(read_applied(root_of(config.root)).graphs) == {"people"}
+    none = read_config(write(folder, "", storage=config.root))
+    approve(none, "graph.people", "ada")
+    assert apply(none).converged
     with pytest.raises(og.errors.GraphNotFound):
         og.open(config.graphs["people"].uri)
 
@@ -99,9 +102,9 @@ def test_a_repeated_request_that_is_refused_is_read_back(
     """The first request was applied and its answer lost; the refusal of the next one says nothing about the first."""
     for name, value in s3.options.items():
         monkeypatch.setenv(name.upper(), value)
-    config = cluster.read_config(write(tmp_path / "c", "people", storage=f"s3://{s3.new_bucket()}/company"))
+    config = read_config(write(tmp_path / "c", "people", storage=f"s3://{s3.new_bucket()}/company"))
     for key in ("*/lock.json", "*/ledger/*"):
         s3.fault("answer_lost", method="PUT", key=key)
         s3.fault("refused", method="PUT", key=key, status=403, code="AccessDenied")
-    assert cluster.apply(config).converged
-    assert cluster.plan(config).converged
+    assert apply(config).converged
+    assert plan(config).converged

@@ -44,8 +44,8 @@ def serve(address: str) -> None:
 
     import omnigraph.cli.main
     import omnigraph.load.job
-    import omnigraph.merge
-    import omnigraph.read  # noqa: F401
+    import omnigraph.merge.merge
+    import omnigraph.read.execution  # noqa: F401
     from omnigraph.language.query.lint import lint_queries
     from omnigraph.language.schema.compiler import compile_schema
 

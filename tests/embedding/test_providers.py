@@ -13,10 +13,9 @@ import pytest
 from embedding import misbehaving_server as says
 
 from omnigraph._internal.deadlines import NEVER, Deadline
-from omnigraph.embedding import Embedder
 from omnigraph.embedding.providers import Gemini, Mock, OpenAi
 from omnigraph.embedding.requests import MAX_RETRIES, MAX_WAIT_S, Clock, JsonRequests, RateLimit
-from omnigraph.embedding.settings import HTTP_PROVIDERS, MAX_BATCH_CHARACTERS, WordLlama
+from omnigraph.embedding.settings import HTTP_PROVIDERS, MAX_BATCH_CHARACTERS, Embedder, WordLlama
 from omnigraph.errors import EmbeddingRefused, EmbeddingUnavailable, QueryTimeout
 
 KEY = "sk-very-secret"

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from omnigraph import cluster
+from omnigraph.cluster.applying import apply
+from omnigraph.cluster.config import read_config
 from omnigraph.server.app import Application
 from omnigraph.server.logs import RequestLog
 from omnigraph.server.startup import ClusterGraphs
@@ -30,7 +31,7 @@ ADD = 'query add() { insert Note { text: "red fox" } insert Note { text: "blue b
 def client(tmp_path: Path) -> TestClient:
     (tmp_path / "cluster.yaml").write_text(CLUSTER)
     (tmp_path / "notes.pg").write_text('node Note { text: String @key  vec: Vector(8) @embed("text") }')
-    assert cluster.apply(cluster.read_config(tmp_path)).converged
+    assert apply(read_config(tmp_path)).converged
     source = ClusterGraphs(str(tmp_path), {})
     app = Application(source, source.load(), None, RequestLog("json", StringIO()))
     return TestClient(app, base_url="http://localhost", raise_server_exceptions=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from omnigraph.embedding import EmbeddingSettings
+from omnigraph.embedding.settings import EmbeddingSettings
 from omnigraph.errors import EmbeddingRefused, UsageError
 
 

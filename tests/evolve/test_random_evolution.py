@@ -16,12 +16,11 @@ from typing import Any
 
 import pytest
 from evolve.evolution_model import FIRST, Branch, Conflict, Identity, Property, Type, Value, merged, same
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 import omnigraph as og
-from omnigraph.changes import CommitChanges
+from omnigraph.changes.feed import CommitChanges
 from omnigraph.errors import MergeConflicts, SchemaChangeRefused, ValueViolation
 from omnigraph.write.inlining import ENVIRONMENT as INLINE_BOUND
 

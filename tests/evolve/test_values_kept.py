@@ -13,8 +13,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import ExpectedVersionMismatch, SchemaChangeRefused, ValuesLost
-from omnigraph.tables import Layout, growing, staging
-from omnigraph.tables.layout import LayoutColumn, VersionColumns
+from omnigraph.tables import growing, staging
+from omnigraph.tables.layout import Layout, LayoutColumn, VersionColumns
 from omnigraph.testing.failpoints import Failpoint, arm, disarm_all
 from omnigraph.write.inlining import ENVIRONMENT as INLINE_BOUND
 

@@ -20,7 +20,7 @@ from omnigraph.expressions.interpreter import Interpreter, satisfying
 from omnigraph.expressions.predicates import Predicate
 from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import Expression, ReadPlan
-from omnigraph.read import run_read
+from omnigraph.read.execution import run_read
 from omnigraph.snapshot import View
 
 FORMS = forms()

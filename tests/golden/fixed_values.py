@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from omnigraph.history import PreparedPlan, PublishPlan, TableChange
 from omnigraph.history.encoding import decode_entry, decode_records, encode_entry, encode_records
 from omnigraph.history.envelope import seal, unseal
 from omnigraph.history.genesis import Identity, first_entry
-from omnigraph.history.plan import Recovery
+from omnigraph.history.plan import PreparedPlan, PublishPlan, Recovery, TableChange
 from omnigraph.history.values import Ancestry, Commit, CommitRef, CommitStep, Entry, LogSegment, Snapshot, TableState
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.snapshot import encode_catalog
-from omnigraph.storage import open_store
+from omnigraph.storage.options import open_store
 
 AT = 1_780_000_000_000_000
 SCHEMA = "5c" * 32

@@ -33,10 +33,12 @@ from omnigraph.features import (
     PROVISIONAL_PLANS,
     WRITE_KEYS,
 )
-from omnigraph.history import MAIN, History, lineage
+from omnigraph.history import lineage
+from omnigraph.history.chain import MAIN
+from omnigraph.history.history import History
 from omnigraph.snapshot import Repository
-from omnigraph.storage import open_store
-from omnigraph.tables import Tables
+from omnigraph.storage.options import open_store
+from omnigraph.tables.store import Tables
 from omnigraph.testing.failpoints import Failpoint, FailpointReached, arm, disarm_all, raising
 from omnigraph.write.inlining import ENVIRONMENT as INLINE_BOUND
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from s3_server import S3Server
 
 import omnigraph as og
-from omnigraph.history import PublishPlan, TableChange
+from omnigraph.history.plan import PublishPlan, TableChange
 from omnigraph.tables.digests import version_file
 from omnigraph.write.publishing import publish
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from health.planting import put_rows, put_stale_index, remove_rows
 
 import omnigraph as og
-from omnigraph.tables import IndexSpec
+from omnigraph.tables.indexes import IndexSpec
 
 SCHEMA = """
 node Person {

@@ -9,10 +9,12 @@ from typing import Any
 import pyarrow as pa
 
 import omnigraph as og
-from omnigraph.history import Commit, PublishPlan, TableChange, TableState
-from omnigraph.tables import IndexSpec, Staged, Table
+from omnigraph.history.plan import PublishPlan, TableChange
+from omnigraph.history.values import Commit, TableState
 from omnigraph.tables.digests import version_digest
-from omnigraph.tables.indexes import SegmentPlan, build_segment
+from omnigraph.tables.indexes import IndexSpec, SegmentPlan, build_segment
+from omnigraph.tables.staging import Staged
+from omnigraph.tables.table import Table
 from omnigraph.write.publishing import publish
 
 

@@ -14,9 +14,9 @@ from health.planting import put_rows, put_stale_index
 import omnigraph as og
 from omnigraph.cli.main import run
 from omnigraph.errors import BranchNotFound, UsageError
-from omnigraph.graph import Lost
 from omnigraph.history.chain import key_of
-from omnigraph.tables import IndexSpec
+from omnigraph.tables.indexes import IndexSpec
+from omnigraph.tasks.engines import Lost
 from omnigraph.testing.failpoints import Failpoint, FailpointReached, arm, disarm_all, raising
 from omnigraph.values.arrow import OUTSIDE_NAMES
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from health.faults import FAULTS, PEOPLE, made_graph, person
 from health.planting import put_rows
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import Phase, given, settings, strategies as st
 
 import omnigraph as og
 from omnigraph.errors import CommitNotFound, UsageError

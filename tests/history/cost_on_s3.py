@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 from s3_server import S3Server
 
-from omnigraph.history import History, PublishPlan, TableChange, TableState, new_ulid
-from omnigraph.storage import open_store
-from omnigraph.tables import Tables
+from omnigraph.history.history import History, new_ulid
+from omnigraph.history.plan import PublishPlan, TableChange
+from omnigraph.history.values import TableState
+from omnigraph.storage.options import open_store
+from omnigraph.tables.store import Tables
 from omnigraph.write.publishing import Write, publish, publish_group
 
 SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False), ("n", pa.int64())])

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from s3_server import S3Server
 
 import omnigraph as og
-from omnigraph.history import KeyName, PublishPlan
+from omnigraph.history.plan import PublishPlan
 from omnigraph.history.values import KEYS_SUFFIX
+from omnigraph.history.write_keys import KeyName
 from omnigraph.write.publishing import publish
 
 SCHEMA = "node Person { name: String @key }"

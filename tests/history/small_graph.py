@@ -5,9 +5,12 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from omnigraph.history import Commit, CommitRef, Entry, History, PublishPlan, Snapshot, TableChange, TableState
-from omnigraph.storage import Store, open_store
-from omnigraph.testing import CountingStore
+from omnigraph.history.history import History
+from omnigraph.history.plan import PublishPlan, TableChange
+from omnigraph.history.values import Commit, CommitRef, Entry, Snapshot, TableState
+from omnigraph.storage.options import open_store
+from omnigraph.storage.store import Store
+from omnigraph.testing.stores import CountingStore
 from omnigraph.write.publishing import Write, publish, publish_group
 
 _versions = itertools.count(1)

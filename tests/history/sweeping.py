@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from omnigraph.history import History, TableState
+from omnigraph.history.history import History
 from omnigraph.history.retention import GRACE_S
+from omnigraph.history.values import TableState
 from omnigraph.indexing.kinds import Kind
 from omnigraph.maintenance.cleanup import Cleaner, Totals
 from omnigraph.maintenance.reachable import RetentionPolicy
-from omnigraph.storage import Store
-from omnigraph.tables import TableFiles
+from omnigraph.storage.store import Store
+from omnigraph.tables.verifying import TableFiles
 
 LATER_S = 10 * GRACE_S
 

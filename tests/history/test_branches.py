@@ -18,10 +18,12 @@ from omnigraph.errors import (
     TagNotFound,
     UsageError,
 )
-from omnigraph.history import History
-from omnigraph.storage import Store, open_store
-from omnigraph.testing import Fault, FaultyStore, failpoints
+from omnigraph.history.history import History
+from omnigraph.storage.options import open_store
+from omnigraph.storage.store import Store
+from omnigraph.testing import failpoints
 from omnigraph.testing.failpoints import Failpoint, FailpointReached, arm, raising
+from omnigraph.testing.stores import Fault, FaultyStore
 
 
 def names(graph: SmallGraph) -> list[str]:

@@ -20,11 +20,11 @@ from omnigraph.errors import (
     StorageTransient,
     UsageError,
 )
-from omnigraph.history import History, check_branch_name
-from omnigraph.history.chain import PROBE_WINDOW_S, encode_entry, key_of, position_of
-from omnigraph.storage import open_store
-from omnigraph.testing import Fault, FaultyStore
+from omnigraph.history.chain import PROBE_WINDOW_S, check_branch_name, encode_entry, key_of, position_of
+from omnigraph.history.history import History
+from omnigraph.storage.options import open_store
 from omnigraph.testing.failpoints import Failpoint, arm, disarm_all
+from omnigraph.testing.stores import Fault, FaultyStore
 from omnigraph.write.publishing import publish
 
 

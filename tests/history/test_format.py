@@ -13,10 +13,10 @@ from history.sweeping import sweep
 
 from omnigraph.errors import Damaged, UnsupportedFormat
 from omnigraph.features import BASE
-from omnigraph.history import History
 from omnigraph.history.chain import key_of
 from omnigraph.history.encoding import decode_entry, encode_entry
 from omnigraph.history.envelope import seal, unseal
+from omnigraph.history.history import History
 from omnigraph.history.log import SEGMENTS_PER_LEVEL
 
 NEWER = "rows-in-steps"

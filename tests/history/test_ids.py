@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from concurrent.futures import ThreadPoolExecutor
 
-from omnigraph.history import new_ulid
+from omnigraph.history.history import new_ulid
 
 
 def test_ids_of_one_process_sort_in_the_order_in_which_they_were_made() -> None:

@@ -10,8 +10,8 @@ from history.small_graph import SmallGraph
 from history.sweeping import sweep_all
 
 from omnigraph.errors import BranchNotMerged, HistoryGap
-from omnigraph.history import Commit, Entry
 from omnigraph.history import lineage as lineage_module
+from omnigraph.history.values import Commit, Entry
 
 
 def bases(graph: SmallGraph, a: str, b: str) -> list[str]:

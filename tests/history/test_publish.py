@@ -19,12 +19,13 @@ from omnigraph.errors import (
     OutcomeUnknown,
     PreconditionFailed,
 )
-from omnigraph.history import Commit, PreparedPlan, PublishPlan, Snapshot, TableChange
 from omnigraph.history.chain import key_of
+from omnigraph.history.plan import PreparedPlan, PublishPlan, TableChange
 from omnigraph.history.publish import Head
-from omnigraph.storage import open_store
-from omnigraph.testing import Fault, FaultyStore
+from omnigraph.history.values import Commit, Snapshot
+from omnigraph.storage.options import open_store
 from omnigraph.testing.failpoints import Failpoint, arm, disarm_all
+from omnigraph.testing.stores import Fault, FaultyStore
 from omnigraph.write.publishing import MAX_ATTEMPTS, LostRace, Write, on_newest_head, publish, publish_group
 
 

@@ -17,11 +17,14 @@ from omnigraph.errors import (
     WriteKeyReused,
 )
 from omnigraph.features import WRITE_KEYS
-from omnigraph.history import Commit, KeyName, Once, PreparedPlan, WriteKey, write_keys
+from omnigraph.history import write_keys
 from omnigraph.history.chain import key_of
 from omnigraph.history.envelope import seal, unseal
+from omnigraph.history.plan import PreparedPlan
 from omnigraph.history.rebuilding import Rebuilder
-from omnigraph.testing import Fault, FaultyStore
+from omnigraph.history.values import Commit, WriteKey
+from omnigraph.history.write_keys import KeyName, Once
+from omnigraph.testing.stores import Fault, FaultyStore
 from omnigraph.write.publishing import Outcome, Write, publish, publish_group
 
 DAY_S = 24 * 3600.0

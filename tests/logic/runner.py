@@ -21,13 +21,16 @@ from unittest.mock import patch
 
 from omnigraph.language.query.mutations import bind_parameters, compile_query
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.read import Mode, Result, run_read, strategies
+from omnigraph.read import strategies
+from omnigraph.read.execution import run_read
 from omnigraph.read.executor import paths, sources, walks
+from omnigraph.read.result import Result
 from omnigraph.read.strategies import counting, grouping
 from omnigraph.read.strategies.arrays import ARRAYS
 from omnigraph.read.strategies.dense import DENSE
 from omnigraph.read.strategies.factored import FACTORED
 from omnigraph.read.strategies.scan import SCAN
+from omnigraph.read.strategies.strategy import Mode
 from omnigraph.snapshot import View
 
 FOLDER = Path(__file__).parent

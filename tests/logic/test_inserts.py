@@ -16,10 +16,12 @@ from omnigraph.language.query.mutations import bind_parameters, compile_query
 from omnigraph.language.query.parser import parse_queries
 from omnigraph.language.query.plan import CountOf, EntityRef, Exists, MutationPlan, Ranking, ReadPlan
 from omnigraph.language.query.printer import format_queries
-from omnigraph.read import matched_rows
+from omnigraph.read.execution import matched_rows
 from omnigraph.snapshot import View
 from omnigraph.values.json_values import json_value
-from omnigraph.write import GroupCommitter, WriteTransaction, run_mutation
+from omnigraph.write.group import GroupCommitter
+from omnigraph.write.mutations import run_mutation
+from omnigraph.write.transaction import WriteTransaction
 
 FILES = [file for file in files() if file.path.stem != "aggregates"]  # no case of it returns plain values
 

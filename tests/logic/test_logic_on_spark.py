@@ -18,7 +18,8 @@ from omnigraph._internal.deadlines import Deadline
 from omnigraph.errors import ArithmeticOverflow, QueryTimeout
 from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.read import Result, run_read
+from omnigraph.read.execution import run_read
+from omnigraph.read.result import Result
 from omnigraph.snapshot import View
 
 ODD = {

@@ -11,8 +11,7 @@ from maintenance.aging import age
 from read.graphs import query
 
 import omnigraph as og
-from omnigraph.indexing import adjacency
-from omnigraph.indexing import adjacency as building
+from omnigraph.indexing import adjacency, adjacency as building
 from omnigraph.indexing.adjacency import refresh_adjacency
 from omnigraph.maintenance import optimize
 from omnigraph.read.inputs.adjacency import GraphArrays

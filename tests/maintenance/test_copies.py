@@ -16,9 +16,11 @@ from s3_server import S3Server
 
 import omnigraph as og
 from omnigraph.errors import AlreadyExists, HistoryGap, NotFastForward, UsageError
-from omnigraph.history import Entry, new_ulid
+from omnigraph.history.history import new_ulid
+from omnigraph.history.values import Entry
 from omnigraph.maintenance import cloning, replication
-from omnigraph.storage import copying, open_store
+from omnigraph.storage import copying
+from omnigraph.storage.options import open_store
 from omnigraph.tasks import progress
 from omnigraph.tasks.progress import Status
 from omnigraph.testing import failpoints

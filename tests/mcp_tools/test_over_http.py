@@ -16,7 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from serving import SCHEMA, Fixed, make_people, tokens
 
 from omnigraph.mcp.tools import TOOLS
-from omnigraph.policy import AccessRequest, denied
+from omnigraph.policy.ask import AccessRequest, denied
 from omnigraph.server.app import Application
 from omnigraph.server.logs import RequestLog
 from omnigraph.server.registry import Allowing

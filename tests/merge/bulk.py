@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import omnigraph as og
-from omnigraph.history import PublishPlan, TableChange, TableState
+from omnigraph.history.plan import PublishPlan, TableChange
+from omnigraph.history.values import TableState
 from omnigraph.write import publishing
 
 SCHEMA = """

@@ -9,8 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from merge import bulk, model
 from merge.test_crossed_merges import run
 from merge.test_random_histories import World, check_diffs, steps

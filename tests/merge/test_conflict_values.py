@@ -11,7 +11,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import MergeConflicts
-from omnigraph.merge import NO_VALUE, MergeConflict, PropertyConflict
+from omnigraph.merge.conflicts import NO_VALUE, MergeConflict, PropertyConflict
 
 SCHEMA = """
 node Person {

@@ -9,7 +9,7 @@ from merge import bulk
 from s3_server import S3Server
 
 import omnigraph as og
-from omnigraph.tables import Fragment
+from omnigraph.tables.addresses import Fragment
 
 CHANGED = 1_000
 SLACK = 1.2

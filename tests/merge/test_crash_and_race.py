@@ -13,7 +13,7 @@ from merge import model
 
 import omnigraph as og
 from omnigraph.errors import BranchNotFound, BranchReplaced, MergeConflicts, OmnigraphError
-from omnigraph.merge import MergeResult
+from omnigraph.merge.three_way import MergeResult
 from omnigraph.testing import failpoints
 from omnigraph.testing.failpoints import Failpoint, Park
 

@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import MergeConflicts, UsageError
-from omnigraph.merge import PropertyConflict
+from omnigraph.merge.conflicts import PropertyConflict
 from omnigraph.wire.writes import merge_json
 
 SCHEMA = """

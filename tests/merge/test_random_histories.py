@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from merge import model
 
 import omnigraph as og
-from omnigraph.changes import EntityChange
+from omnigraph.changes.entity_changes import EntityChange
 from omnigraph.errors import InputError, MergeConflicts
 from omnigraph.wire.writes import merge_json
 

@@ -12,7 +12,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.storage import open_store
+from omnigraph.storage.options import open_store
 
 SCHEMA = "node P { name: String @key  age: I32?  text: String? }"
 ROWS = [

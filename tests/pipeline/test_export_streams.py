@@ -17,7 +17,7 @@ import omnigraph as og
 from omnigraph.errors import BranchNotFound, UsageError
 from omnigraph.export.job import chunks
 from omnigraph.records.encoding import BLOCK_BYTES
-from omnigraph.tables import Table
+from omnigraph.tables.table import Table
 
 SCHEMA = "node P { name: String @key  x: I64?  note: String? }  node Q { name: String @key }  edge E: P -> Q"
 ROWS = 20_000

@@ -19,8 +19,8 @@ import omnigraph as og
 from omnigraph import errors
 from omnigraph.spark.runner import SparkRunner, run_job
 from omnigraph.tasks.runner import LocalRunner
-from omnigraph.testing import Fault, FaultyStore
 from omnigraph.testing.failpoints import Failpoint, Park, arm, disarm_all
+from omnigraph.testing.stores import Fault, FaultyStore
 
 LOADING = """
 import sys

@@ -14,8 +14,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import omnigraph as og
 from omnigraph.errors import AlreadyExists, RejectedRecords, UnreadableInput, UsageError

@@ -21,7 +21,7 @@ import pytest
 import omnigraph as og
 from omnigraph import errors
 from omnigraph.errors import RejectedRecords, UsageError
-from omnigraph.storage import open_store
+from omnigraph.storage.options import open_store
 
 SCHEMA = "node Person { name: String @key  age: I32?  tags: [String]?  @range(age, 0..150) }"
 ROWS: list[tuple[str, Any, list[str] | None]] = [

@@ -17,8 +17,8 @@ from omnigraph import errors
 from omnigraph.load import assembly, checks, keyed_rows, replaced_rows
 from omnigraph.load.job import load
 from omnigraph.load.options import LoadOptions
-from omnigraph.tables import Table
 from omnigraph.tables.staging import by_fragment
+from omnigraph.tables.table import Table
 from omnigraph.tasks.progress import Status
 from omnigraph.tasks.target import Target
 

@@ -316,7 +316,7 @@ def test_many_small_parts_are_packed(
 
 @pytest.mark.s3
 def test_sources_and_graph_on_an_object_store(s3: Any, tmp_path: Path) -> None:
-    from omnigraph.storage import open_store
+    from omnigraph.storage.options import open_store
 
     bucket = s3.new_bucket()
     store = open_store(f"s3://{bucket}/in", storage_options=s3.options)

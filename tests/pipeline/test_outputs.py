@@ -22,7 +22,7 @@ from s3_server import S3Server
 
 import omnigraph as og
 from omnigraph import errors
-from omnigraph.storage import open_store
+from omnigraph.storage.options import open_store
 
 SCHEMA = """
 node Person { name: String @key }

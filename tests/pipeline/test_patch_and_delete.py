@@ -11,8 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pipeline.conftest import Write, content, knows, person
 
 import omnigraph as og

@@ -10,7 +10,7 @@ import pytest
 from pipeline.conftest import SCHEMA, knows, person
 
 import omnigraph as og
-from omnigraph.storage import open_store
+from omnigraph.storage.options import open_store
 
 pytestmark = [pytest.mark.spark, pytest.mark.s3]
 

@@ -6,12 +6,12 @@ import itertools
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import omnigraph as og
 from omnigraph.errors import ConfigurationError, PolicyDenied, PolicyFailed
-from omnigraph.policy import ACTIONS, policy_of
+from omnigraph.policy.ask import ACTIONS
+from omnigraph.policy.bundle import policy_of
 from omnigraph.policy.files import PolicyFile, PolicyRule, matches, parse_policy
 
 POLICY = """

@@ -14,7 +14,7 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import PolicyDenied, UsageError
 from omnigraph.graph import access
-from omnigraph.policy import ACTIONS
+from omnigraph.policy.ask import ACTIONS
 
 SCHEMA = "node Person { name: String @key age: I32? }\nedge Knows: Person -> Person"
 QUERIES = """

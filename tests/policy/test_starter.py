@@ -6,7 +6,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.cli.commands.policies import STARTER
-from omnigraph.policy import ACTIONS, policy_of
+from omnigraph.policy.ask import ACTIONS
+from omnigraph.policy.bundle import policy_of
 from omnigraph.policy.simulate import extent
 
 POLICY = policy_of({"starter.yaml": STARTER}, "people")

@@ -19,9 +19,10 @@ from history.sweeping import cleaner_of
 from processes.writing import Writer
 
 from omnigraph.errors import GraphNotFound
-from omnigraph.history import History, PreparedPlan
+from omnigraph.history.history import History
+from omnigraph.history.plan import PreparedPlan
 from omnigraph.maintenance.reachable import RetentionPolicy
-from omnigraph.storage import open_store
+from omnigraph.storage.options import open_store
 from omnigraph.write.publishing import publish
 
 TABLE = "node:P"
@@ -73,8 +74,7 @@ def look(root: Path) -> State | None:
 
 
 def _indexed_rows(writer: Writer) -> int:
-    from omnigraph.tables import IndexSpec
-    from omnigraph.tables.indexes import coverage
+    from omnigraph.tables.indexes import IndexSpec, coverage
 
     state = writer.history.chain.head("main").head.table(OTHER)
     if state is None:

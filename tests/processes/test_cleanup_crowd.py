@@ -22,9 +22,7 @@ from processes.cleanup_crowd import NAMES, SCHEMA, lines
 from s3_server import S3Server
 
 import omnigraph as og
-from omnigraph.history import branches as branches_module
-from omnigraph.history import chain, retention
-from omnigraph.history import retention as leases
+from omnigraph.history import branches as branches_module, chain, retention, retention as leases
 from omnigraph.indexing.adjacency import needed_adjacency
 from omnigraph.indexing.kinds import is_first_version
 from omnigraph.load import explaining

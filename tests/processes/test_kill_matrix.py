@@ -12,8 +12,8 @@ from processes import killed_writers
 from processes.killed_writers import OTHER, WRITERS, State, look, prepare
 from processes.writing import Writer
 
-from omnigraph.history import History
-from omnigraph.storage import open_store
+from omnigraph.history.history import History
+from omnigraph.storage.options import open_store
 from omnigraph.testing import failpoints
 from omnigraph.testing.failpoints import Failpoint, arm
 

@@ -13,8 +13,8 @@ from children import Child
 from processes.writing import Writer
 from s3_server import S3Server
 
-from omnigraph.history import History
-from omnigraph.storage import open_store
+from omnigraph.history.history import History
+from omnigraph.storage.options import open_store
 
 MAX_PROCESSES = 12
 Place = Callable[[], tuple[str, dict[str, str]]]

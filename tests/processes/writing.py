@@ -6,14 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from omnigraph.history import Commit, History, PublishPlan, Snapshot, TableChange, TableState, new_ulid
-from omnigraph.storage import open_store
+from omnigraph.history.history import History, new_ulid
+from omnigraph.history.plan import PublishPlan, TableChange
+from omnigraph.history.values import Commit, Snapshot, TableState
+from omnigraph.storage.options import open_store
 from omnigraph.write.publishing import publish
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from omnigraph.tables import Staged, Table, Tables
+    from omnigraph.tables.staging import Staged
+    from omnigraph.tables.store import Tables
+    from omnigraph.tables.table import Table
 
 
 def schema() -> pa.Schema:
@@ -42,7 +46,7 @@ class Writer:
     def tables(self) -> Tables:
         """Loaded on demand: a process that only moves commits needs no tables."""
         if self._tables is None:
-            from omnigraph.tables import Tables
+            from omnigraph.tables.store import Tables
 
             self._tables = Tables(self.store.uri, storage_options=self._options)
         return self._tables
@@ -72,7 +76,7 @@ class Writer:
         return self._publish(snapshot, incarnation, "main", self._change(key, "strict", snapshot, staged))
 
     def index(self, key: str, column: str) -> Commit:
-        from omnigraph.tables import IndexSpec
+        from omnigraph.tables.indexes import IndexSpec
 
         snapshot, incarnation = self._snapshot("main")
         staged = self.tables.stage_index(self._table(snapshot.table(key), key), [IndexSpec(column, "BTREE")])
@@ -120,7 +124,7 @@ class Writer:
         return PublishPlan(new_ulid(), branch, incarnation, snapshot.commit.ref, snapshot.schema, (change,))
 
     def _publish(self, snapshot: Snapshot, incarnation: str, branch: str, change: TableChange) -> Commit:
-        from omnigraph.tables import Staged
+        from omnigraph.tables.staging import Staged
 
         self.tables.sync([Staged(**change.staged)])
         return publish(self.history, self._plan(snapshot, incarnation, branch, change), self.rebase)

@@ -12,7 +12,10 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-from omnigraph.history import MAIN, Entry, PublishPlan, TableChange, TableState, new_ulid
+from omnigraph.history.chain import MAIN
+from omnigraph.history.history import new_ulid
+from omnigraph.history.plan import PublishPlan, TableChange
+from omnigraph.history.values import Entry, TableState
 from omnigraph.indexing import adjacency
 from omnigraph.indexing.adjacency import refresh_adjacency
 from omnigraph.language.catalog import EntityType, derived_id
@@ -20,14 +23,16 @@ from omnigraph.language.query.mutations import bind_parameters, compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.maintenance.optimize import maintain
-from omnigraph.read import Mode, Result, run_read
+from omnigraph.read.execution import run_read
 from omnigraph.read.executor import matching
 from omnigraph.read.inputs.adjacency import GraphArrays
+from omnigraph.read.result import Result
+from omnigraph.read.strategies.strategy import Mode
 from omnigraph.snapshot import Repository, View
-from omnigraph.tables import inline_change
 from omnigraph.tables.addresses import fragment_of_address
 from omnigraph.tables.adjacency import index
 from omnigraph.tables.changed_table import INLINE_FRAGMENT
+from omnigraph.tables.inline import inline_change
 from omnigraph.values.json_values import parse_date, parse_datetime
 from omnigraph.values.types import PropertyType, Scalar
 from omnigraph.write.publishing import publish

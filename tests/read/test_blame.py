@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.history import Entry
 from omnigraph.history.chain import Chain
+from omnigraph.history.values import Entry
 from omnigraph.read import entity_history
 from omnigraph.snapshot import View
 from omnigraph.values.arrow import Entity

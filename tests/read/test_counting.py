@@ -11,7 +11,8 @@ from read.graphs import commit, new_graph, query
 
 from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.read import explain, strategies
+from omnigraph.read import strategies
+from omnigraph.read.explaining import explain
 from omnigraph.read.strategies import counting, factored, grouping
 from omnigraph.read.strategies.counting import Counting
 from omnigraph.read.strategies.strategy import InputChoice

@@ -18,8 +18,9 @@ from omnigraph.errors import QueryTimeout, ResourceExhausted
 from omnigraph.expressions.functions import Arguments
 from omnigraph.language.query.mutations import bind_parameters, compile_query
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.read import explain, run_read
+from omnigraph.read.execution import run_read
 from omnigraph.read.executor import matching, sources
+from omnigraph.read.explaining import explain
 from omnigraph.read.strategies.arrays import ARRAYS, SEEDED
 from omnigraph.read.strategies.strategy import Answer, Read, Strategy
 from omnigraph.snapshot import Repository, View

@@ -14,8 +14,7 @@ import pytest
 from maintenance.aging import age
 from read.graphs import query
 
-from omnigraph import Graph, init
-from omnigraph import open as open_graph
+from omnigraph import Graph, init, open as open_graph
 from omnigraph.indexing.adjacency import StoredAdjacency, refresh_adjacency
 from omnigraph.snapshot import Repository, View
 from omnigraph.tables.adjacency import edges, index, segment

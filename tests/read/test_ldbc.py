@@ -21,7 +21,8 @@ from read.graphs import commit, new_graph
 from omnigraph.language.catalog import Catalog, EdgeType, NodeType
 from omnigraph.language.query.mutations import bind_parameters, compile_query, query_names
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.read import Result, run_read
+from omnigraph.read.execution import run_read
+from omnigraph.read.result import Result
 from omnigraph.snapshot import View
 from omnigraph.values.types import Scalar
 

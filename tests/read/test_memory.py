@@ -11,7 +11,10 @@ import pyarrow as pa
 import pytest
 from read.graphs import new_graph
 
-from omnigraph.history import MAIN, PublishPlan, TableChange, TableState, new_ulid
+from omnigraph.history.chain import MAIN
+from omnigraph.history.history import new_ulid
+from omnigraph.history.plan import PublishPlan, TableChange
+from omnigraph.history.values import TableState
 from omnigraph.write.publishing import publish
 
 ROWS, WIDTH, CHUNK = 200_000, 3_072, 5_000

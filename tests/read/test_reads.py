@@ -16,12 +16,15 @@ from read.graphs import build_indexes, commit, new_graph, query
 import omnigraph as og
 from omnigraph._internal.runtime import ByteCache
 from omnigraph.errors import ArithmeticOverflow, ResourceExhausted, StorageTransient, UsageError
+from omnigraph.indexing.indexes import index_specs, index_state
 from omnigraph.language.query.mutations import bind_parameters, compile_query
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.read import Mode, entity, explain, history_of, index_specs, index_state
-from omnigraph.read.explaining import Explanation
+from omnigraph.read.entities import entity
+from omnigraph.read.entity_history import history_of
+from omnigraph.read.explaining import Explanation, explain
 from omnigraph.read.inputs import sources
 from omnigraph.read.inputs.adjacency import GraphArrays
+from omnigraph.read.strategies.strategy import Mode
 from omnigraph.relational import duck
 from omnigraph.relational.duck import ConnectionPool
 from omnigraph.snapshot import Repository, View

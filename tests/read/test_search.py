@@ -13,18 +13,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from read.graphs import build_indexes, commit, new_graph, query
 
 from omnigraph.errors import QueryError
 from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.language.schema.compiler import compile_schema
-from omnigraph.read import explain
+from omnigraph.read.explaining import explain
 from omnigraph.read.inputs import sources
-from omnigraph.read.search import candidates, text
-from omnigraph.read.search import text as vectors
+from omnigraph.read.search import candidates, text, text as vectors
 from omnigraph.read.search.candidates import Candidates
 from omnigraph.snapshot import View
 

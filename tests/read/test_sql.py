@@ -11,7 +11,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import Cancelled, Damaged, QueryTimeout, SqlRefused
-from omnigraph.tables import Table
+from omnigraph.tables.table import Table
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  tags: [String]?  born: DateTime?  taste: Vector(2)?  photo: Blob?  big: U64? }

@@ -10,7 +10,7 @@ import pytest
 from read.graphs import commit, new_graph, query
 
 from omnigraph.errors import ArithmeticOverflow
-from omnigraph.read import Mode
+from omnigraph.read.strategies.strategy import Mode
 from omnigraph.snapshot import View
 
 SCHEMA = """

@@ -19,8 +19,7 @@ from omnigraph.errors import QueryTimeout, UsageError
 from omnigraph.expressions.functions import Arguments
 from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import ReadPlan
-from omnigraph.read import run_read
-from omnigraph.read.execution import instant
+from omnigraph.read.execution import instant, run_read
 from omnigraph.read.strategies import answer, strategy
 from omnigraph.read.strategies.dense import DENSE
 from omnigraph.read.strategies.direct import DIRECT

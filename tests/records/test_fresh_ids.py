@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pytest
 
 from omnigraph.errors import UnreadableInput
-from omnigraph.history import new_ulid
+from omnigraph.history.history import new_ulid
 from omnigraph.records.ids import MAX_ROWS, FreshIds
 
 STARTS = 2_000

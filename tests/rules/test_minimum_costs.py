@@ -14,7 +14,7 @@ from s3_server import S3Server
 
 import omnigraph as og
 from omnigraph.errors import CardinalityViolation
-from omnigraph.tables import Table
+from omnigraph.tables.table import Table
 
 SCHEMA = """
 node Team {{ title: String @key }}

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 import omnigraph as og
 from omnigraph.errors import UsageError
-from omnigraph.policy import AccessRequest, denied
+from omnigraph.policy.ask import AccessRequest, denied
 from omnigraph.server.auth import StaticTokens, TokenEntry, new_token, tokens_of
 from omnigraph.server.registry import Allowing
 from omnigraph.server.route import Route

@@ -14,7 +14,9 @@ from serving import ALL, QUERIES, RECORDS, SCHEMA
 from starlette.testclient import TestClient
 
 import omnigraph as og
-from omnigraph import cluster
+from omnigraph.cluster.applying import apply
+from omnigraph.cluster.config import read_config
+from omnigraph.cluster.policies import books_of
 from omnigraph.errors import ConfigurationError, UsageError
 from omnigraph.server.app import Application
 from omnigraph.server.logs import RequestLog
@@ -71,8 +73,8 @@ def write(folder: Path, **files: str) -> Path:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = write(tmp_path_factory.mktemp("company"))
-    config = cluster.read_config(place)
-    assert cluster.apply(config).converged
+    config = read_config(place)
+    assert apply(config).converged
     records = place / "people.jsonl"
     records.write_text(RECORDS.strip() + "\n")
     og.open(config.graphs["people"].uri).load(records, mode="merge", engine="local")
@@ -260,7 +262,7 @@ def test_an_actor_without_grants_gets_nothing(client: TestClient, route: Any, ac
 
 def test_a_reload_serves_what_was_applied_and_keeps_the_old_set_when_it_cannot(tmp_path: Path) -> None:
     folder = write(tmp_path)
-    cluster.apply(cluster.read_config(folder))
+    apply(read_config(folder))
     source = ClusterGraphs(str(folder), ENVIRONMENT)
     app = Application(source, source.load(), None, RequestLog("json", StringIO()))
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
@@ -269,7 +271,7 @@ def test_a_reload_serves_what_was_applied_and_keeps_the_old_set_when_it_cannot(t
         invoke = "/graphs/people/queries/more"
         assert asked(client, "ada", "POST", "/-/reload").status_code == 200  # nothing was applied yet
         assert asked(client, "bot", "POST", invoke).status_code == 404
-        cluster.apply(cluster.read_config(folder))
+        apply(read_config(folder))
         assert asked(client, "bot", "POST", "/-/reload").status_code == 403
         (folder / "people.pg").write_text("node {")  # somebody is editing the folder: what was applied counts
         assert asked(client, "ada", "POST", "/-/reload").status_code == 200
@@ -284,7 +286,7 @@ def test_a_reload_serves_what_was_applied_and_keeps_the_old_set_when_it_cannot(t
 
 def test_a_deployment_over_http_applies_the_folder_and_serves_it(tmp_path: Path) -> None:
     folder = write(tmp_path)
-    cluster.apply(cluster.read_config(folder))
+    apply(read_config(folder))
     source = ClusterGraphs(str(folder), ENVIRONMENT)
     app = Application(source, source.load(), None, RequestLog("json", StringIO()))
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
@@ -316,7 +318,7 @@ def test_a_deployment_over_http_applies_the_folder_and_serves_it(tmp_path: Path)
         (folder / "people.pg").write_text("node {")
         assert asked(client, "ada", "POST", "/cluster/deployments").status_code == 400
         assert asked(client, "bot", "POST", "/graphs/people/queries/more").status_code == 200
-        books = cluster.books_of(str(write(folder)))
+        books = books_of(str(write(folder)))
         books.lock("held", "apply", None, dt.datetime.now(dt.UTC))
         assert asked(client, "ada", "POST", "/cluster/deployments").status_code == 409
 

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 
 import omnigraph as og
 from omnigraph.errors import PolicyDenied, UsageError
-from omnigraph.policy import AccessRequest
+from omnigraph.policy.ask import AccessRequest
 from omnigraph.server.components import COMPONENTS
 from omnigraph.server.handlers.jobs import file_name
 from omnigraph.server.routes import ROUTES

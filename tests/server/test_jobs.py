@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 from omnigraph.errors import PolicyDenied, UnreadableInput
 from omnigraph.graph.writing import WriteMethods
 from omnigraph.load.files import ConfinedPath, find_files
-from omnigraph.policy import AccessRequest
+from omnigraph.policy.ask import AccessRequest
 from omnigraph.server.jobs import Job, Jobs
 from omnigraph.server.logs import RequestLog
 from omnigraph.server.registry import Served

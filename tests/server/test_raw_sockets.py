@@ -21,8 +21,7 @@ from server.hostile import hostile_request
 from server_processes import Running, running
 from serving import ADD, ALL, make_people
 
-from omnigraph.server import process
-from omnigraph.server import process as connection
+from omnigraph.server import process, process as connection
 from omnigraph.server.process import HEAD_PIECE_BYTES
 from omnigraph.server.settings import Limits
 

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from omnigraph.errors import MethodNotAllowed, RouteNotFound
-from omnigraph.policy import ACTIONS
+from omnigraph.policy.ask import ACTIONS
 from omnigraph.server.handlers import all_handlers
 from omnigraph.server.route import PATH_PATTERNS, Router
 from omnigraph.server.routes import ROUTES

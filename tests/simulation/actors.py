@@ -10,26 +10,17 @@ from simulation.model import Model
 from simulation.world import Objects, SimStore, World
 
 from omnigraph.errors import Damaged, ExpectedVersionMismatch, OmnigraphError
-from omnigraph.history import (
-    SCHEMA,
-    Commit,
-    Entry,
-    History,
-    Identity,
-    KeyName,
-    PreparedPlan,
-    PublishPlan,
-    Snapshot,
-    TableChange,
-    TableState,
-    WriteKey,
-)
-from omnigraph.history.plan import LONG_AGO
+from omnigraph.history.genesis import Identity
+from omnigraph.history.history import History
+from omnigraph.history.plan import LONG_AGO, PreparedPlan, PublishPlan, TableChange
+from omnigraph.history.publish import SCHEMA
+from omnigraph.history.values import Commit, Entry, Snapshot, TableState, WriteKey
+from omnigraph.history.write_keys import KeyName
 from omnigraph.maintenance.cleanup import Cleaner
 from omnigraph.maintenance.reachable import RetentionPolicy
-from omnigraph.storage import Store
-from omnigraph.tables import TableFiles
-from omnigraph.testing import SimulatedCrash
+from omnigraph.storage.store import Store
+from omnigraph.tables.verifying import TableFiles
+from omnigraph.testing.stores import SimulatedCrash
 from omnigraph.write.publishing import Write, publish, publish_group
 
 TABLES = {"node:A": "nodes/A-0000000000", "node:B": "nodes/B-0000000000", "edge:C": "edges/C-0000000000"}

@@ -11,8 +11,9 @@ from simulation.schedule import SCHEMA_SEEDS
 
 from omnigraph._internal.failpoints import Failpoint, reach
 from omnigraph.errors import ObjectExists, StorageTransient
-from omnigraph.history import PublishPlan, branches
+from omnigraph.history import branches
 from omnigraph.history.chain import Chain, encode_entry, key_of, watermark_folder, watermark_key
+from omnigraph.history.plan import PublishPlan
 from omnigraph.history.publish import Attempt
 from omnigraph.history.retention import Retention
 from omnigraph.history.values import Commit, CommitStep, Entry, SteadyClock, WriteKey
@@ -20,7 +21,7 @@ from omnigraph.history.write_keys import WriteKeys
 from omnigraph.maintenance import cleanup
 from omnigraph.maintenance.cleanup import Cleaner, Survey
 from omnigraph.maintenance.reachable import Reachable, Retained
-from omnigraph.storage import ObjectInfo
+from omnigraph.storage.store import ObjectInfo
 from omnigraph.write.publishing import Write
 
 Patch = Callable[[pytest.MonkeyPatch], None]

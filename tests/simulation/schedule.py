@@ -12,9 +12,10 @@ from simulation.actors import BRANCHES, KEYED_OPERATIONS, OPERATIONS, SCHEMA_OPE
 from simulation.model import Model, Violation
 from simulation.world import Objects, SimStore, Weather, World
 
-from omnigraph.history import Entry, History, Identity
 from omnigraph.history.chain import key_of
-from omnigraph.history.values import incarnation_start
+from omnigraph.history.genesis import Identity
+from omnigraph.history.history import History
+from omnigraph.history.values import Entry, incarnation_start
 from omnigraph.maintenance.reachable import entry_snapshots
 from omnigraph.write.inlining import ENVIRONMENT, bounds
 

@@ -27,13 +27,14 @@ from simulation.world import Objects, SimStore, Weather, World
 
 import omnigraph as og
 from omnigraph.errors import ExpectedVersionMismatch, OmnigraphError, PreconditionFailed
-from omnigraph.history import History, Identity, Snapshot
 from omnigraph.history import chain as chain_module
 from omnigraph.history.chain import position_of
-from omnigraph.history.values import Entry
+from omnigraph.history.genesis import Identity
+from omnigraph.history.history import History
+from omnigraph.history.values import Entry, Snapshot
 from omnigraph.snapshot import Repository
-from omnigraph.tables import Tables
-from omnigraph.testing import SimulatedCrash
+from omnigraph.tables.store import Tables
+from omnigraph.testing.stores import SimulatedCrash
 from omnigraph.write import group as group_module
 from omnigraph.write.inlining import ENVIRONMENT
 

@@ -17,9 +17,9 @@ from simulation.broken_rules import (
 )
 
 from omnigraph.errors import Damaged, HistoryGap
-from omnigraph.storage import ObjectInfo
-from omnigraph.testing import CountingStore
+from omnigraph.storage.store import ObjectInfo
 from omnigraph.testing.failpoints import Failpoint, arm, disarm_all
+from omnigraph.testing.stores import CountingStore
 
 
 def a_writer_hears_of_its_commit_hours_later() -> None:

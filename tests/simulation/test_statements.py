@@ -18,8 +18,9 @@ from simulation.model import Violation
 from simulation.statements import run
 
 from omnigraph.errors import ExpectedVersionMismatch
-from omnigraph.history import PublishPlan, Snapshot
+from omnigraph.history.plan import PublishPlan
 from omnigraph.history.publish import Attempt
+from omnigraph.history.values import Snapshot
 from omnigraph.snapshot import View
 from omnigraph.write.publishing import _SharedEntry
 from omnigraph.write.row_write import Rerun, RowWrite

@@ -18,8 +18,8 @@ from greenlet import greenlet
 from simulation.model import Model, Violation
 
 from omnigraph.errors import ObjectExists, ObjectMissing, StorageTransient
-from omnigraph.storage import ObjectInfo, Store
-from omnigraph.testing import SimulatedCrash
+from omnigraph.storage.store import ObjectInfo, Store
+from omnigraph.testing.stores import SimulatedCrash
 
 T = TypeVar("T")
 MAX_STEPS = 4_000

@@ -14,7 +14,7 @@ from azure_server import AzureServer
 
 import omnigraph as og
 from omnigraph.errors import ObjectExists, StorageDenied, StoragePermanent
-from omnigraph.storage import open_store
+from omnigraph.storage.options import open_store
 
 SCHEMA = "node Person { name: String @key }\nedge Knows: Person -> Person"
 COUNT = "query q() { match { $p: Person } return { count($p) as people } }"

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from omnigraph.errors import ObjectExists, ObjectMissing, StorageError, StorageTransient, UsageError
-from omnigraph.storage import Store
-from omnigraph.testing import CountingStore, FaultyStore, LatencyStore
+from omnigraph.storage.store import Store
+from omnigraph.testing.stores import CountingStore, FaultyStore, LatencyStore
 
 
 def keys(store: Store, prefix: str = "", limit: int | None = None) -> list[str]:

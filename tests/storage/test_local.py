@@ -19,7 +19,10 @@ from omnigraph.errors import (
     StoragePermanent,
     StorageTransient,
 )
-from omnigraph.storage import LocalStore, ObjectInfo, open_store, sync_files
+from omnigraph.storage.local import LocalStore
+from omnigraph.storage.options import open_store
+from omnigraph.storage.store import ObjectInfo
+from omnigraph.storage.syncing import sync_files
 
 
 class Trace:

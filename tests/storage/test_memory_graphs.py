@@ -12,7 +12,7 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import GraphNotFound, UsageError
 from omnigraph.storage.objects import open_memory
-from omnigraph.tables import Staged
+from omnigraph.tables.staging import Staged
 from omnigraph.tables.store import Tables
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person"

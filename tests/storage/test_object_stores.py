@@ -15,7 +15,8 @@ import pytest
 from s3_server import Recorder, S3Server
 
 from omnigraph.errors import ObjectExists, StorageDenied, StorageError, StoragePermanent, StorageTransient, UsageError
-from omnigraph.storage import Store, open_store, storage_options_for
+from omnigraph.storage.options import open_store, storage_options_for
+from omnigraph.storage.store import Store
 
 pytestmark = pytest.mark.s3
 

@@ -9,8 +9,7 @@ import sys
 import pytest
 
 from omnigraph.errors import ObjectMissing, UsageError
-from omnigraph.storage import open_store, storage_options_for
-from omnigraph.storage.options import is_secret, options_shared_with
+from omnigraph.storage.options import is_secret, open_store, options_shared_with, storage_options_for
 
 
 @pytest.fixture(autouse=True)
@@ -185,7 +184,7 @@ def test_other_clouds_take_their_own_environment(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_client_library_is_loaded_only_for_those_who_need_it() -> None:
-    program = "import sys, omnigraph.storage as s; s.open_store('/tmp/x'); sys.exit('obstore' in sys.modules)"
+    program = "import sys, omnigraph.storage.options as s; s.open_store('/tmp/x'); sys.exit('obstore' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 
 

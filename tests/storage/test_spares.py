@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.errors import ObjectExists, StorageError, StorageTransient
-from omnigraph.storage import LocalStore
-from omnigraph.storage.local import spare_files
+from omnigraph.storage.local import LocalStore, spare_files
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="no files without names here")
 

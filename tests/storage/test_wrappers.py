@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from omnigraph.errors import ObjectExists, ObjectMissing, StorageTransient
-from omnigraph.storage import open_store
-from omnigraph.testing import CountingStore, Fault, FaultyStore, LatencyStore, SimulatedCrash, sequential_hops
+from omnigraph.storage.options import open_store
+from omnigraph.testing.stores import CountingStore, Fault, FaultyStore, LatencyStore, SimulatedCrash, sequential_hops
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ def test_importing_the_package_loads_no_engine() -> None:
     assert ran.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("package", ["omnigraph", "omnigraph.types", "omnigraph.read", "omnigraph.policy"])
+@pytest.mark.parametrize("package", ["omnigraph", "omnigraph.types"])
 def test_names_that_are_loaded_later_are_not_those_of_modules(package: str) -> None:
     """A module of the same name would stand in the place of the name as soon as it is loaded."""
     module = importlib.import_module(package)

@@ -8,7 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.tables import Staged, Table, Tables
+from omnigraph.tables.staging import Staged
+from omnigraph.tables.store import Tables
+from omnigraph.tables.table import Table
 
 SCHEMA = pa.schema(
     [

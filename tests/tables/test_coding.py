@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from omnigraph._internal.runtime import ByteCache
-from omnigraph.storage import open_store
+from omnigraph.storage.options import open_store
 from omnigraph.tables.adjacency.segment import Coding, Header, SegmentLostError, open_segment, write_segment
 
 LARGEST = [1, 2**16 - 1, 2**16, 2**20 - 1, 2**20, 2**24 - 1, 2**24, 2**31 - 1]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import omnigraph as og
-from omnigraph.tables import IndexSpec
-from omnigraph.tables.indexes import coverage
+from omnigraph.tables.indexes import IndexSpec, coverage
 
 SCHEMA = "node Person { name: String @key  age: I32? @index }"
 

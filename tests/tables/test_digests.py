@@ -9,8 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from omnigraph.tables import Tables, digests
+from omnigraph.tables import digests
 from omnigraph.tables.indexes import IndexSpec
+from omnigraph.tables.store import Tables
 from omnigraph.tables.table import Table
 
 SCHEMA = pa.schema([pa.field("id", pa.utf8(), nullable=False), pa.field("n", pa.int64())])

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tables.small_tables import SmallTables, numbers_of, rows
 
-from omnigraph.tables import Fragment, IndexSpec
-from omnigraph.tables.indexes import coverage
+from omnigraph.tables.addresses import Fragment
+from omnigraph.tables.indexes import IndexSpec, coverage
 from omnigraph.tables.staging import FOLD_WIDTH, MAX_FOLD_BYTES, MAX_FOLD_ROWS, fragments_to_fold, level_of
 
 

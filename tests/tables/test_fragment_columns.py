@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tables.test_key_cache import SCHEMA, check, rows
 
 from omnigraph._internal.runtime import ByteCache
-from omnigraph.tables import IndexSpec, Table, Tables, fragment_columns, lookups
+from omnigraph.tables import fragment_columns, lookups
 from omnigraph.tables.fragment_columns import MIN_LOOKUPS, FragmentColumns, KeyCache, SortedKeys
+from omnigraph.tables.indexes import IndexSpec
+from omnigraph.tables.store import Tables
+from omnigraph.tables.table import Table
 
 TEXTS = st.text(alphabet="ab\0é\U0001f600", max_size=12)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from omnigraph.tables import IndexSpec, Tables
+from omnigraph.tables.indexes import IndexSpec
+from omnigraph.tables.store import Tables
 
 ROWS = 200_000
 

@@ -8,9 +8,11 @@ import pyarrow as pa
 import pytest
 
 from omnigraph._internal.runtime import ByteCache
-from omnigraph.tables import IndexSpec, Table, Tables
 from omnigraph.tables.addresses import ROW_ADDRESS
 from omnigraph.tables.fragment_columns import FragmentKeys, KeyCache
+from omnigraph.tables.indexes import IndexSpec
+from omnigraph.tables.store import Tables
+from omnigraph.tables.table import Table
 
 SCHEMA = pa.schema(
     [pa.field(name, pa.utf8(), nullable=False) for name in ("id", "src", "dst")] + [pa.field("n", pa.int32())]

@@ -6,8 +6,11 @@ import pyarrow as pa
 import pytest
 from s3_server import S3Server
 
-from omnigraph.tables import Table, Tables, in_list, lookups
+from omnigraph.tables import lookups
 from omnigraph.tables.addresses import ROW_ADDRESS
+from omnigraph.tables.filters import in_list
+from omnigraph.tables.store import Tables
+from omnigraph.tables.table import Table
 
 SCHEMA = pa.schema([pa.field("id", pa.utf8(), False), pa.field("src", pa.utf8(), False), ("n", pa.int64())])
 ROWS = 400

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 import omnigraph as og
-from omnigraph.tables import Table
 from omnigraph.tables.adjacency.nodes import Nodes
 from omnigraph.tables.changed_table import MAX_FILTERS, ChangedTable
+from omnigraph.tables.table import Table
 
 SCHEMA = "node Person { name: String @key  age: I32? }"
 POINT = "query q($n: String) { match { $p: Person { name: $n } } return { $p.age } }"

@@ -6,8 +6,7 @@ import pickle
 import random
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from omnigraph.tables.addresses import OFFSET_BITS, RowSet
 

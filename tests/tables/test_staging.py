@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tables.small_tables import PATH, SCHEMA, SmallTables, numbers_of, rows
 
-from omnigraph.tables import Tables
 from omnigraph.tables import store as tables_store
 from omnigraph.tables.staging import adopted
+from omnigraph.tables.store import Tables
 from omnigraph.testing.failpoints import Failpoint, FailpointReached, arm, raising
 
 
@@ -135,7 +135,7 @@ def test_every_new_file_is_made_durable_before_it_is_named(
 
 
 def test_a_fold_with_an_index_names_its_files_too(tables: SmallTables) -> None:
-    from omnigraph.tables import IndexSpec
+    from omnigraph.tables.indexes import IndexSpec
 
     table = tables.put(tables.empty(), [0])
     index = tables.stage_index(table, [IndexSpec("id", "BTREE")])

@@ -11,8 +11,11 @@ import pyarrow as pa
 import pytest
 from tables.small_tables import SmallTables, rows
 
-from omnigraph.tables import IndexSpec, Table, Tables, column, equals, in_list, indexes, literal, lookups
-from omnigraph.tables.indexes import MAX_SEGMENTS, coverage
+from omnigraph.tables import indexes, lookups
+from omnigraph.tables.filters import column, equals, in_list, literal
+from omnigraph.tables.indexes import MAX_SEGMENTS, IndexSpec, coverage
+from omnigraph.tables.store import Tables
+from omnigraph.tables.table import Table
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ from maintenance.aging import age
 
 import omnigraph as og
 from omnigraph.load import assembly
-from omnigraph.tables import Table, lookups
+from omnigraph.tables import lookups
 from omnigraph.tables.adjacency import zones
+from omnigraph.tables.table import Table
 
 SCHEMA = """
 node Person { name: String @key }

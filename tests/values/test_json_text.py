@@ -9,8 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.records.encoding import json_blocks, record_lines

@@ -9,10 +9,10 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import KeyConflict
-from omnigraph.rules import Check
-from omnigraph.write import WriteTransaction
+from omnigraph.rules.check import Check
 from omnigraph.write.constraints import MAX_FEW_ROWS, DeltaRows, check_plan
 from omnigraph.write.inlining import Delta
+from omnigraph.write.transaction import WriteTransaction
 
 SCHEMA = """
 node Person { name: String @key  nick: String? @unique  tier: enum(gold, tin)?  age: I32? @range(age, 0..150) }

@@ -13,12 +13,13 @@ from write.crowd import Crowd, person
 
 import omnigraph as og
 from omnigraph.errors import KeyConflict, StorageTransient
-from omnigraph.history import Attempt, PublishPlan
-from omnigraph.storage import LocalStore
+from omnigraph.history.plan import PublishPlan
+from omnigraph.history.publish import Attempt
+from omnigraph.storage.local import LocalStore
 from omnigraph.testing.failpoints import Failpoint, arm
-from omnigraph.write import WriteTransaction
 from omnigraph.write.group import JointStage, footprint
 from omnigraph.write.row_write import RowWrite, prepare_write
+from omnigraph.write.transaction import WriteTransaction
 
 SCHEMA = """
 node Person { name: String @key  nick: String? @unique }

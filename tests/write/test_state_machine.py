@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 from write.model import SCHEMA, TABLES, Branch, ModelTransaction, Refused
 
@@ -19,9 +18,10 @@ from omnigraph.errors import OmnigraphError
 from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import MutationPlan
 from omnigraph.language.schema.compiler import compile_schema
-from omnigraph.read import matched_rows
+from omnigraph.read.execution import matched_rows
 from omnigraph.snapshot import Repository
-from omnigraph.write import WriteTransaction, run_mutation
+from omnigraph.write.mutations import run_mutation
+from omnigraph.write.transaction import WriteTransaction
 
 CATALOG = compile_schema(SCHEMA)
 MUTATIONS = """

@@ -19,8 +19,8 @@ from omnigraph.errors import (
     ValueViolation,
 )
 from omnigraph.testing.failpoints import Failpoint, arm, raising
-from omnigraph.write import WriteTransaction
 from omnigraph.write.row_write import prepare_write
+from omnigraph.write.transaction import WriteTransaction
 
 
 @pytest.fixture

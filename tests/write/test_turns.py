@@ -16,7 +16,8 @@ from omnigraph.history import turns
 from omnigraph.history.chain import folder_of
 from omnigraph.history.publish import Publisher
 from omnigraph.history.turns import Turn
-from omnigraph.storage import LocalStore, Lock
+from omnigraph.storage.local import LocalStore
+from omnigraph.storage.store import Lock
 
 SCHEMA = "node Person { name: String @key }"
 

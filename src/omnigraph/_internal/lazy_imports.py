@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -25,10 +25,10 @@ def load_extra(package: str, purpose: str, *, extra: str | None = None) -> Any:
         ) from None
 
 
-def lazy_attributes(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
-    """The `__getattr__` of a package. `homes` has the names that come from each module and, under the package's own name, its
-    modules."""
-    home_of = {name: home for home, names in homes.items() for name in names}
+def lazy_attributes(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
+    """The `__getattr__` of a package. `homes` has the names, with spaces between, that come from each module and, under the
+    package's own name, its modules."""
+    home_of = {name: home for home, names in homes.items() for name in names.split()}
 
     def find(name: str) -> object:
         home = home_of.get(name)

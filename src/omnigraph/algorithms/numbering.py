@@ -15,8 +15,8 @@ from omnigraph.algorithms.projection import EdgeProjection, weights
 from omnigraph.algorithms.scratch import Scratch
 from omnigraph.relational import duck
 from omnigraph.relational.sql import exp
-from omnigraph.tables import Table
 from omnigraph.tables.ascending import runs
+from omnigraph.tables.table import Table
 from omnigraph.tasks.runner import Exchange, Piece, Runner, to_ipc, unpacked
 from omnigraph.tasks.target import TableVersion, Target
 

@@ -22,10 +22,10 @@ from omnigraph.algorithms.projection import (
     TriangleCount,
 )
 from omnigraph.algorithms.scratch import Scratch
-from omnigraph.tables import Table
 from omnigraph.tables.adjacency.index import AdjacencyIndex
 from omnigraph.tables.adjacency.numbering import SortedIds, cover
 from omnigraph.tables.adjacency.segment import Segment, SegmentLostError
+from omnigraph.tables.table import Table
 from omnigraph.tasks.runner import Runner
 from omnigraph.tasks.target import Address
 

@@ -12,7 +12,7 @@ from omnigraph._internal.lazy_imports import load_extra
 from omnigraph.algorithms.projection import Algorithm
 from omnigraph.algorithms.scratch import Scratch
 from omnigraph.errors import UsageError
-from omnigraph.history import Commit
+from omnigraph.history.values import Commit
 
 if TYPE_CHECKING:
     import pandas

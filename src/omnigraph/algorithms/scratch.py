@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from omnigraph.storage import Store, open_store
+from omnigraph.storage.options import open_store
+from omnigraph.storage.store import Store
 from omnigraph.tasks.runner import to_ipc, unpacked
 from omnigraph.tasks.target import Address
 

@@ -12,7 +12,7 @@ from omnigraph.changes.diff import type_order
 from omnigraph.changes.entity_changes import EVERYTHING, ChangeFilter
 from omnigraph.changes.feed import cursor_at
 from omnigraph.changes.stored_rows import chunk_rows
-from omnigraph.history import MAIN
+from omnigraph.history.chain import MAIN
 from omnigraph.language.catalog import EntityType
 from omnigraph.records.encoding import json_blocks
 from omnigraph.snapshot import Repository, View

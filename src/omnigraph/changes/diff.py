@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from omnigraph.changes.entity_changes import EVERYTHING, KINDS, OPS, ChangeFilter, EntityChange, TypeChanges, type_id_of
 from omnigraph.changes.stored_rows import MIN_CHUNK_ROWS, CarriedChange, TypeRows, chunk_rows, typed_rows_at
 from omnigraph.changes.table_diff import DELETE, INSERT, SAME, UPDATE, changes_in_order
-from omnigraph.history import TableState
+from omnigraph.history.values import TableState
 from omnigraph.language.catalog import Catalog, EntityType
 from omnigraph.language.projection import TypePair, kind_of, type_pairs, wider_entity
 from omnigraph.snapshot import View

@@ -19,8 +19,8 @@ from typing import Any, Literal
 from omnigraph.changes.diff import ChangePosition, count_changes, diff, id_digest
 from omnigraph.changes.entity_changes import EVERYTHING, KINDS, ChangeFilter, EntityChange
 from omnigraph.errors import CommitNotFound, CursorRejected, HistoryGap, ParentlessCommit, UsageError
-from omnigraph.history import MAIN, Commit, Entry
-from omnigraph.history.values import time_of, to_microseconds
+from omnigraph.history.chain import MAIN
+from omnigraph.history.values import Commit, Entry, time_of, to_microseconds
 from omnigraph.language.schema.migration import compare_catalogs
 from omnigraph.language.schema.migration_steps import MigrationStep
 from omnigraph.snapshot import Repository, View

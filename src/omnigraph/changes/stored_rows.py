@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.language.catalog import EntityType
 from omnigraph.language.projection import project
-from omnigraph.tables import Layout, Table
 from omnigraph.tables.addresses import OFFSET_BITS, ROW_ADDRESS
 from omnigraph.tables.ascending import distinct, is_member, runs
 from omnigraph.tables.changed_table import INLINE_FRAGMENT, ChangedTable
+from omnigraph.tables.layout import Layout
+from omnigraph.tables.table import Table
 from omnigraph.values.inline_rows import Inline, InlineChange
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.changes.equality import differs
 from omnigraph.changes.stored_rows import MIN_CHUNK_ROWS, CarriedChange, TypeRows, chunk_rows, rows_at, typed_rows_at
 from omnigraph.language.projection import wider_entity
-from omnigraph.tables import Fragment, Table
-from omnigraph.tables.addresses import OFFSET_BITS, ROW_ADDRESS
+from omnigraph.tables.addresses import OFFSET_BITS, ROW_ADDRESS, Fragment
 from omnigraph.tables.changed_table import ChangedTable
 from omnigraph.tables.lost_rows import fragments_by_files
 from omnigraph.tables.staging import stored_rows
+from omnigraph.tables.table import Table
 from omnigraph.tasks.runner import IN_PROCESS, Exchange, ExchangingWorkers, Join, Piece, Result, to_ipc, unpacked
 
 if TYPE_CHECKING:

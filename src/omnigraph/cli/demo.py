@@ -18,7 +18,8 @@ import click
 
 from omnigraph.cli.commit_graph import commits_with_merged, draw_commits, labels_of
 from omnigraph.cli.output import print_table
-from omnigraph.graph import Graph, init
+from omnigraph.graph.graph import Graph
+from omnigraph.graph.opening import init
 
 if TYPE_CHECKING:
     from omnigraph.types import Result

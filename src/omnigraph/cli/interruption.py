@@ -12,7 +12,7 @@ from omnigraph.errors import NotFound
 
 if TYPE_CHECKING:
     from omnigraph.client.graph import RemoteGraph
-    from omnigraph.graph import Graph
+    from omnigraph.graph.graph import Graph
 
 
 class Terminated(KeyboardInterrupt):
@@ -39,7 +39,7 @@ def outcome_on_interrupt(graph: Graph | RemoteGraph, branch: str) -> Iterator[No
 
 
 def _outcome(graph: Graph | RemoteGraph, branch: str, before: str | None, started: dt.datetime) -> str:
-    from omnigraph.graph import Graph
+    from omnigraph.graph.graph import Graph
 
     after = _head(graph, branch)
     if after != before:

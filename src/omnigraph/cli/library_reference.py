@@ -210,7 +210,8 @@ def _fields(kind: type) -> Iterator[tuple[str, str, str]]:
 def _constant(name: str, value: object) -> Iterator[str]:
     """An alias or a constant: its definition and its documentation."""
     module = next(
-        (sys.modules[home] for home, names in (og._EXPORTS | og.types._EXPORTS).items() if name in names), None
+        (sys.modules[home] for home, names in (og._EXPORTS | og.types._EXPORTS).items() if name in names.split()),
+        None,
     )
     tree = ast.parse(inspect.getsource(module)).body if module is not None else []
     for statement, following in itertools.pairwise([*tree, None]):

@@ -15,8 +15,8 @@ from omnigraph.errors import UsageError
 if TYPE_CHECKING:
     from omnigraph.client.connection import Connection
     from omnigraph.client.graph import RemoteGraph
-    from omnigraph.graph import Graph
-    from omnigraph.policy import Policy
+    from omnigraph.graph.graph import Graph
+    from omnigraph.policy.bundle import Policy
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ class Settings:
 
     def _of_cluster(self, name_or_place: str, default_graph: str | None) -> StorageTarget:
         """A graph of a cluster, as it was applied."""
-        from omnigraph.cluster import read_applied, root_of
-        from omnigraph.policy import policy_of
+        from omnigraph.cluster.policies import read_applied, root_of
+        from omnigraph.policy.bundle import policy_of
 
         graphs = read_applied(root_of(self.config.clusters.get(name_or_place, name_or_place))).graphs
         id = self.graph or default_graph or (next(iter(graphs)) if len(graphs) == 1 else None)
@@ -162,7 +162,7 @@ class Settings:
 
     def open(self, positional: str | None = None) -> Graph:
         """The graph, in storage."""
-        from omnigraph.graph import open as open_graph
+        from omnigraph.graph.opening import open as open_graph
 
         target = self.target(positional)
         if isinstance(target, ServerTarget):
@@ -202,7 +202,7 @@ class Settings:
 
     def actor_for(self, graph: Graph | RemoteGraph) -> str | None:
         """The actor of a change; on a server, the token decides."""
-        from omnigraph.graph import Graph
+        from omnigraph.graph.graph import Graph
 
         if isinstance(graph, Graph):
             return self.actor
@@ -214,7 +214,7 @@ class Settings:
         """Print warnings about a schema that compiles but looks wrong."""
         if self.quiet:
             return
-        from omnigraph.graph import lint_schema
+        from omnigraph.graph.texts import lint_schema
 
         for finding in lint_schema(Path(file), is_first=is_first):
             print(f"warning: {finding.render(file)}", file=sys.stderr)

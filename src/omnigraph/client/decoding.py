@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from omnigraph.changes import Baseline, CommitChanges, CommitPage, EntityChange, FeedPage
+from omnigraph.changes.baseline import Baseline
+from omnigraph.changes.entity_changes import EntityChange
+from omnigraph.changes.feed import CommitChanges, CommitPage, FeedPage
 from omnigraph.errors import ServerUnavailable
 from omnigraph.evolve.apply import SchemaReceipt
-from omnigraph.history import MAIN, Commit, CommitRef
+from omnigraph.history.chain import MAIN
+from omnigraph.history.values import Commit, CommitRef
 from omnigraph.indexing.indexes import IndexState
 from omnigraph.language.catalog import Catalog, EntityType
 from omnigraph.language.schema.compiler import compile_schema
@@ -18,12 +21,15 @@ from omnigraph.language.schema.merging import SchemaConflict, SchemaLine
 from omnigraph.language.schema.migration import MigrationPlan
 from omnigraph.language.schema.migration_steps import step_from_json
 from omnigraph.load.receipt import LoadCounts, LoadReceipt, MissingNodes
-from omnigraph.merge import NO_VALUE, MergeConflict, MergeResult, PropertyConflict, TypeSummary
-from omnigraph.read import Explanation, InputChoice, InputColumns, Step
+from omnigraph.merge.conflicts import NO_VALUE, MergeConflict, PropertyConflict
+from omnigraph.merge.three_way import MergeResult, TypeSummary
+from omnigraph.read.explaining import Explanation, InputColumns
+from omnigraph.read.steps import Step
+from omnigraph.read.strategies.strategy import InputChoice
 from omnigraph.storage.outputs import Target, outputs
 from omnigraph.values.arrow import Entity, with_zone
 from omnigraph.values.json_values import Unfit, typed_value
-from omnigraph.write import Receipt, TypeCounts
+from omnigraph.write.receipt import Receipt, TypeCounts
 
 UNKNOWN_POSITION = -1
 """A server does not reveal the position of a commit in the chain."""

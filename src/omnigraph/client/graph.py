@@ -32,14 +32,17 @@ from omnigraph.client.writing import RemoteSchema, RemoteWriteMethods
 from omnigraph.errors import MergeConflicts
 from omnigraph.graph.arguments import Distance, checked
 from omnigraph.graph.branches import Branch, Tag
-from omnigraph.history import MAIN, Once
+from omnigraph.history.chain import MAIN
+from omnigraph.history.write_keys import Once
 from omnigraph.language.query.plan import ResultColumn
 
 if TYPE_CHECKING:
-    from omnigraph.merge import By, MergeResult, Resolution, Strategy
-    from omnigraph.read import Result
+    from omnigraph.language.schema.merging import Strategy
+    from omnigraph.merge.resolutions import Resolution
+    from omnigraph.merge.three_way import By, MergeResult
+    from omnigraph.read.result import Result
     from omnigraph.tasks.engines import Engine
-    from omnigraph.write import Receipt
+    from omnigraph.write.receipt import Receipt
 
 
 # The branches and tags of a served graph.

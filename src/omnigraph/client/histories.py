@@ -15,11 +15,14 @@ from omnigraph.client.connection import Query
 from omnigraph.client.decoding import write_baseline
 from omnigraph.client.state import ENGINE, RemoteState, listed, only_default, without_nulls
 from omnigraph.errors import BranchNotFound, HistoryGap, QueryTimeout, UsageError
-from omnigraph.history import MAIN, Commit
+from omnigraph.history.chain import MAIN
+from omnigraph.history.values import Commit
 
 if TYPE_CHECKING:
     from omnigraph._internal.deadlines import Cancellation
-    from omnigraph.changes import Baseline, CommitPage, EntityChange, FeedPage, TypeChanges
+    from omnigraph.changes.baseline import Baseline
+    from omnigraph.changes.entity_changes import EntityChange, TypeChanges
+    from omnigraph.changes.feed import CommitPage, FeedPage
     from omnigraph.language.projection import EntityKind
     from omnigraph.tasks.engines import Engine
 
@@ -104,7 +107,7 @@ class RemoteHistoryMethods:
         self, a: str, b: str, *, types: Iterable[str] | None = None, kinds: Iterable[str] | None = None
     ) -> list[TypeChanges]:
         """How many entities of each type changed from one revision to another. Fetches every change to count it."""
-        from omnigraph.changes import TypeChanges
+        from omnigraph.changes.entity_changes import TypeChanges
 
         counts: dict[tuple[EntityKind, str], Counter[str]] = {}
         for change in self._diff(a, b, _filters(types, kinds, None)):

@@ -20,15 +20,16 @@ from omnigraph.client.state import (
     only_default,
     without_nulls,
 )
-from omnigraph.graph import PreparedWrite
-from omnigraph.history import MAIN, Commit, from_microseconds
+from omnigraph.graph.maintenance import PreparedWrite
+from omnigraph.history.chain import MAIN
+from omnigraph.history.values import Commit, from_microseconds
 from omnigraph.indexing.indexes import IndexState
 from omnigraph.maintenance.cleanup import Totals
 from omnigraph.maintenance.optimize import OptimizeReport, TableReport
 from omnigraph.maintenance.reports import CleanupReport, KeptBy, PendingIndex, StorageReport, TableShape, TypeStorage
 
 if TYPE_CHECKING:
-    from omnigraph.graph import PreparedWrite
+    from omnigraph.graph.maintenance import PreparedWrite
     from omnigraph.maintenance.optimize import OptimizeReport
     from omnigraph.maintenance.reports import CleanupReport, StorageReport
     from omnigraph.tasks.engines import Engine

@@ -17,18 +17,22 @@ from omnigraph.client.state import COMMIT_HEADER, ENGINE, RemoteState, listed, o
 from omnigraph.errors import NotFound, ServerUnavailable, UsageError
 from omnigraph.graph.reading import GraphSnapshot, TypeState
 from omnigraph.graph.texts import read_source
-from omnigraph.history import MAIN, Commit
+from omnigraph.history.chain import MAIN
+from omnigraph.history.values import Commit
 from omnigraph.language.query.lint import LintReport, lint_queries
 from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import ColumnKind, ReadPlan, ResultColumn
-from omnigraph.read import Result, Timing
+from omnigraph.read.result import Result, Timing
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph._internal.deadlines import Cancellation
     from omnigraph.indexing.indexes import IndexState
-    from omnigraph.read import Blob, EntityVersion, Explanation, Result
+    from omnigraph.read.entities import Blob
+    from omnigraph.read.entity_history import EntityVersion
+    from omnigraph.read.explaining import Explanation
+    from omnigraph.read.result import Result
     from omnigraph.tasks.engines import Engine, FileFormat
     from omnigraph.values.arrow import Entity
 
@@ -240,7 +244,7 @@ class RemoteReadMethods:
         self, type: str, id: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
     ) -> list[EntityVersion]:
         """The versions of one entity on a branch, newest first."""
-        from omnigraph.read import EntityVersion
+        from omnigraph.read.entity_history import EntityVersion
 
         only_default("as_of", as_of, None, "a server has the history of an entity on a branch only")
         versions: list[EntityVersion] = []
@@ -266,7 +270,7 @@ class RemoteReadMethods:
         """A Blob of one entity: its size, a tag of its content, and its bytes, which are read as a whole."""
         import pyarrow as pa
 
-        from omnigraph.read import Blob
+        from omnigraph.read.entities import Blob
 
         kind, _, name = type.partition(":") if ":" in type else ("", "", type)
         if not kind:

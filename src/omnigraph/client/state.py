@@ -15,13 +15,15 @@ from omnigraph.client import decoding
 from omnigraph.client.connection import Connection, Reply, segment
 from omnigraph.errors import CommitNotFound, UsageError
 from omnigraph.graph.arguments import checked
-from omnigraph.history import MAIN, Commit, KeyName
+from omnigraph.history.chain import MAIN
+from omnigraph.history.values import Commit
+from omnigraph.history.write_keys import KeyName
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.values.json_values import json_value
 
 if TYPE_CHECKING:
-    from omnigraph.history import Once
+    from omnigraph.history.write_keys import Once
 
 
 # Checks of arguments, the same as for an open graph.

@@ -27,7 +27,8 @@ from omnigraph.client.state import (
 )
 from omnigraph.errors import InputError, UsageError
 from omnigraph.graph.texts import read_source
-from omnigraph.history import MAIN, Once
+from omnigraph.history.chain import MAIN
+from omnigraph.history.write_keys import Once
 
 if TYPE_CHECKING:
     from omnigraph.evolve.apply import SchemaReceipt
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from omnigraph.load.receipt import LoadReceipt
     from omnigraph.tasks.engines import Engine, LoadMode, Missing
     from omnigraph.tasks.progress import Status
-    from omnigraph.write import Receipt
+    from omnigraph.write.receipt import Receipt
 
 
 # The input of a load as bytes of a request: JSON lines in one body, or files as parts of a form.

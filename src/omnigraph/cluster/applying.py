@@ -17,10 +17,9 @@ from omnigraph.cluster.config import ClusterConfig, GraphConfig
 from omnigraph.cluster.ledger import Ledger, LedgerStore, Record
 from omnigraph.cluster.planning import Operation, Plan, is_there, ledger_store, plan
 from omnigraph.errors import AlreadyExists, ClusterConflict, ConfigurationError, GraphNotFound, OmnigraphError
-from omnigraph.graph import init as init_graph
-from omnigraph.graph import open as open_graph
-from omnigraph.history import new_ulid
-from omnigraph.storage import open_store
+from omnigraph.graph.opening import init as init_graph, open as open_graph
+from omnigraph.history.history import new_ulid
+from omnigraph.storage.options import open_store
 
 Clock = Callable[[], dt.datetime]
 

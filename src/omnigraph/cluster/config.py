@@ -15,7 +15,7 @@ from omnigraph._internal.yaml_text import Diagnostics, Node, read_yaml, unknown_
 from omnigraph.errors import ConfigurationError, LanguageError, OmnigraphError, Problem
 from omnigraph.graph.stored_queries import StoredQuery, compile_stored
 from omnigraph.language.schema.compiler import compile_schema
-from omnigraph.policy import policy_of
+from omnigraph.policy.bundle import policy_of
 
 # Reads the members of a cluster file; everything unknown is refused with its code and position.
 

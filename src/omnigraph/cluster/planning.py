@@ -9,8 +9,8 @@ from typing import Any, Literal
 from omnigraph.cluster.config import ClusterConfig, digest_of
 from omnigraph.cluster.ledger import Ledger, LedgerStore
 from omnigraph.errors import GraphNotFound, OmnigraphError
-from omnigraph.graph import open as open_graph
-from omnigraph.storage import open_store
+from omnigraph.graph.opening import open as open_graph
+from omnigraph.storage.options import open_store
 
 Change = Literal["create", "update", "delete"]
 Disposition = Literal["applied", "derived", "deferred", "blocked"]

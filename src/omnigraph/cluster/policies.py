@@ -9,10 +9,10 @@ from typing import Any
 from omnigraph.cluster.config import CLUSTER_SCOPE, ClusterConfig, read_config, read_root
 from omnigraph.cluster.ledger import Ledger, LedgerStore, Record
 from omnigraph.errors import ConfigurationError, GraphNotFound, NotFound, Problem, UsageError
-from omnigraph.graph import open as open_graph
+from omnigraph.graph.opening import open as open_graph
 from omnigraph.graph.stored_queries import StoredQuery
-from omnigraph.policy import Policy, policy_of
-from omnigraph.storage import open_store
+from omnigraph.policy.bundle import Policy, policy_of
+from omnigraph.storage.options import open_store
 
 # The applied revision of a cluster, with its texts: what a server serves.
 

@@ -14,7 +14,9 @@ from typing import Literal
 
 from omnigraph.errors import ExpectedVersionMismatch, PreconditionFailed, SchemaChangeRefused
 from omnigraph.evolve.migrating import Migrated, Migration, migrate, under, with_keys
-from omnigraph.history import SCHEMA, Commit, Entry, PublishPlan, Snapshot, TableChange, check_attribution
+from omnigraph.history.plan import PublishPlan, TableChange, check_attribution
+from omnigraph.history.publish import SCHEMA
+from omnigraph.history.values import Commit, Entry, Snapshot
 from omnigraph.language.catalog import Catalog, Constraint, EntityType
 from omnigraph.language.schema.migration import MigrationPlan, plan_migration
 from omnigraph.language.schema.migration_steps import (
@@ -28,11 +30,11 @@ from omnigraph.language.schema.migration_steps import (
 )
 from omnigraph.load.checks import CheckReport, CheckTask, by_fragments, run_checks
 from omnigraph.load.keyed_rows import Source
-from omnigraph.rules import Check, Need
 from omnigraph.rules.cardinality import CardinalityCheck
+from omnigraph.rules.check import Check, Need
 from omnigraph.rules.values import UniqueCheck, ValueCheck, check_of, exactness
 from omnigraph.snapshot import Repository, View, encode_catalog
-from omnigraph.tables import Layout
+from omnigraph.tables.layout import Layout
 from omnigraph.tasks.progress import Progress, Silent
 from omnigraph.tasks.runner import LocalRunner, Runner
 from omnigraph.tasks.target import TableVersion, Target

@@ -11,18 +11,21 @@ from functools import partial
 from pathlib import Path
 
 from omnigraph.errors import UsageError
-from omnigraph.history import Entry, Snapshot, TableChange
+from omnigraph.history.plan import TableChange
+from omnigraph.history.values import Entry, Snapshot
 from omnigraph.language.catalog import Catalog, EntityType, Property, dropped_names, stored_columns
 from omnigraph.language.catalog_json import catalog_hash
 from omnigraph.language.query.lint import lint_queries
 from omnigraph.language.query.mutations import compile_queries
 from omnigraph.language.query.plan import InsertMatches, MutationPlan
 from omnigraph.language.schema.stored_columns import is_readable
-from omnigraph.read import matched_rows
+from omnigraph.read.execution import matched_rows
 from omnigraph.snapshot import Repository, View
-from omnigraph.write import GroupCommitter, WriteTransaction, run_mutation
 from omnigraph.write.constraints import check_deltas, stage_versions, write_rows
+from omnigraph.write.group import GroupCommitter
+from omnigraph.write.mutations import run_mutation
 from omnigraph.write.rekeying import rekey, rekeyed_edges
+from omnigraph.write.transaction import WriteTransaction
 
 
 @dataclass(frozen=True)

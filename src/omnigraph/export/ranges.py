@@ -19,11 +19,11 @@ from omnigraph.records.encoding import csv_header, csv_lines, file_columns, json
 from omnigraph.snapshot import View
 from omnigraph.spark.frames import BATCH_ROWS, fragment_groups
 from omnigraph.spark.runner import SparkRunner
-from omnigraph.storage import open_store
-from omnigraph.storage.options import options_shared_with, scheme_of
+from omnigraph.storage.options import open_store, options_shared_with, scheme_of
 from omnigraph.storage.outputs import local_path
 from omnigraph.storage.store import Store
-from omnigraph.tables import Table, literal
+from omnigraph.tables.filters import literal
+from omnigraph.tables.table import Table
 from omnigraph.tasks.engines import FileFormat
 from omnigraph.tasks.target import TableVersion, Target
 

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.errors import OmnigraphError, PipelineFailed, PolicyDenied, StoragePermanent, UsageError
 from omnigraph.graph.arguments import argument_checks
-from omnigraph.history import MAIN, check_attribution
-from omnigraph.policy import AccessRequest, Action, Authorizer, denied
+from omnigraph.history.chain import MAIN
+from omnigraph.history.plan import check_attribution
+from omnigraph.policy.ask import AccessRequest, Action, Authorizer, denied
 from omnigraph.snapshot import Repository
 from omnigraph.storage.os_errors import raise_out_of_files
 
 if TYPE_CHECKING:
     from omnigraph.language.query.plan import MutationPlan
-    from omnigraph.write import GroupCommitter
+    from omnigraph.write.group import GroupCommitter
 
 
 @dataclass(frozen=True)
@@ -460,7 +461,7 @@ class GraphState:
 
     @cached_property
     def _committer(self) -> GroupCommitter:
-        from omnigraph.write import GroupCommitter
+        from omnigraph.write.group import GroupCommitter
 
         return GroupCommitter(self._repository)
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from omnigraph.errors import UsageError
-from omnigraph.history import Entry, History
+from omnigraph.history.history import History
+from omnigraph.history.values import Entry
 from omnigraph.storage.os_errors import raise_out_of_files
 
 # How far apart two revisions are, in commits.

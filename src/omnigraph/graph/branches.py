@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING
 from omnigraph.errors import PolicyDenied
 from omnigraph.graph.access import BRANCHES, TAGS, Caller, public_api
 from omnigraph.graph.arguments import Distance, distance_between
-from omnigraph.history import MAIN, Commit
-from omnigraph.policy import AccessRequest
+from omnigraph.history.chain import MAIN
+from omnigraph.history.values import Commit
+from omnigraph.policy.ask import AccessRequest
 from omnigraph.snapshot import Repository
 from omnigraph.tasks.engines import Engine, make_workers
 
 if TYPE_CHECKING:
-    from omnigraph.merge import By, MergeResult, Resolution, Strategy
+    from omnigraph.language.schema.merging import Strategy
+    from omnigraph.merge.resolutions import Resolution
+    from omnigraph.merge.three_way import By, MergeResult
 
 
 # Tags: names for commits.
@@ -193,7 +196,7 @@ class GraphBranches:
         >>> merged = g.branches.merge("review", actor="ada")
         >>> assert merged.outcome == "merged"
         """
-        from omnigraph.merge import MergeOptions, merge_branches
+        from omnigraph.merge.merge import MergeOptions, merge_branches
 
         refusal = self._refuses_deletion(source, actor) if delete_branch else None
         result = merge_branches(

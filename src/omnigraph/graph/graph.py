@@ -19,11 +19,13 @@ from omnigraph.graph.maintenance import GraphMaintenance, GraphRecovery
 from omnigraph.graph.reading import ReadMethods
 from omnigraph.graph.texts import read_source
 from omnigraph.graph.writing import WriteMethods
-from omnigraph.history import MAIN, History, check_attribution
+from omnigraph.history.chain import MAIN
 from omnigraph.history.genesis import read_identity
+from omnigraph.history.history import History
+from omnigraph.history.plan import check_attribution
 from omnigraph.snapshot import Repository
-from omnigraph.storage import Durability, open_store
-from omnigraph.storage.options import options_shared_with, scheme_of, storage_options_for
+from omnigraph.storage.options import open_store, options_shared_with, scheme_of, storage_options_for
+from omnigraph.storage.syncing import Durability
 from omnigraph.tasks.engines import Engine, make_runner, make_workers
 from omnigraph.tasks.progress import CopyProgress, shown_on
 

@@ -11,13 +11,18 @@ from omnigraph._internal.deadlines import Cancellation, Deadline
 from omnigraph.errors import NotFound, UsageError
 from omnigraph.graph.access import GraphState, public_api
 from omnigraph.graph.arguments import Distance, distance_between
-from omnigraph.history import MAIN, Commit, CommitKind
+from omnigraph.history.chain import MAIN
+from omnigraph.history.values import Commit, CommitKind
 from omnigraph.tasks.engines import Engine, make_workers
 
 if TYPE_CHECKING:
-    from omnigraph.changes import Baseline, CommitPage, EntityChange, FeedPage, TypeChanges
-    from omnigraph.merge import By, MergeResult, Resolution, Strategy
-    from omnigraph.read import EntityVersion
+    from omnigraph.changes.baseline import Baseline
+    from omnigraph.changes.entity_changes import EntityChange, TypeChanges
+    from omnigraph.changes.feed import CommitPage, FeedPage
+    from omnigraph.language.schema.merging import Strategy
+    from omnigraph.merge.resolutions import Resolution
+    from omnigraph.merge.three_way import By, MergeResult
+    from omnigraph.read.entity_history import EntityVersion
 
 
 # Undo: reverting a commit, or everything since a revision.
@@ -50,7 +55,8 @@ class UndoMethods(GraphState):
         >>> result = g.revert("draft", branch="draft", actor="ada")
         >>> assert g.entity("Person", "Ada", revision="draft") == g.entity("Person", "Ada")
         """
-        from omnigraph.merge import MergeOptions, revert_commit
+        from omnigraph.merge.merge import MergeOptions
+        from omnigraph.merge.revert import revert_commit
 
         options = MergeOptions(strategy, by, dry_run, actor, message, resolutions)
         return revert_commit(self._repository, self._repository.history.revisions.commit(commit), branch, options)
@@ -63,7 +69,7 @@ class UndoMethods(GraphState):
         >>> assert g.reset("draft", "draft~1", actor="ada").kind == "reset"
         >>> g.branches.delete("draft", force=True)
         """
-        from omnigraph.merge import reset_branch
+        from omnigraph.merge.revert import reset_branch
 
         entry = self._repository.history.revisions.entry(to)
         return reset_branch(self._repository, branch, entry, actor=actor, message=message)
@@ -134,7 +140,7 @@ class HistoryMethods(GraphState):
 
         >>> assert [version.value["age"] for version in g.history("Person", "Bo")] == [28, 27]
         """
-        from omnigraph.read import history_of
+        from omnigraph.read.entity_history import history_of
 
         entry = self._repository.history.revisions.entry(revision, as_of)
         return list(history_of(self._repository, type, id, entry))
@@ -147,7 +153,7 @@ class HistoryMethods(GraphState):
 
         >>> assert g.blame("Person", "Bo")["age"].message == "a birthday"
         """
-        from omnigraph.read import blame_of
+        from omnigraph.read.entity_history import blame_of
 
         setters = blame_of(self._repository, type, id, self._repository.history.revisions.entry(revision, as_of))
         if not setters:
@@ -172,8 +178,8 @@ class HistoryMethods(GraphState):
         >>> for change in g.diff("main~1", "main", types=["Person"]):
         ...     print(change.op, change.id)
         """
-        from omnigraph.changes import ChangeFilter
         from omnigraph.changes.diff import diff
+        from omnigraph.changes.entity_changes import ChangeFilter
 
         before, after = self._repository.resolve(a), self._repository.resolve(b)
         only = ChangeFilter.of(kinds, types, ops, ids, catalog=after.catalog)
@@ -188,7 +194,8 @@ class HistoryMethods(GraphState):
         >>> inserts = {counts.type_name: counts.inserts for counts in g.diff_stat("main~2", "main")}
         >>> assert inserts["Knows"] == 1
         """
-        from omnigraph.changes import ChangeFilter, change_counts
+        from omnigraph.changes.diff import change_counts
+        from omnigraph.changes.entity_changes import ChangeFilter
 
         before, after = self._repository.resolve(a), self._repository.resolve(b)
         return change_counts(before, after, only=ChangeFilter.of(kinds, types, catalog=after.catalog))
@@ -218,7 +225,8 @@ class HistoryMethods(GraphState):
         >>> (change,) = g.commit_changes(grown.id).changes
         >>> assert (change.before["age"], change.after["age"]) == (27, 28)
         """
-        from omnigraph.changes import ChangeFilter, commit_changes
+        from omnigraph.changes.entity_changes import ChangeFilter
+        from omnigraph.changes.feed import commit_changes
 
         commit = self.show(revision, as_of=as_of)
         after = self._repository.view(self._repository.history.revisions.snapshot(commit.ref))
@@ -247,7 +255,8 @@ class HistoryMethods(GraphState):
         >>> later = g.changes("main", since=page.cursor)
         >>> assert later.caught_up
         """
-        from omnigraph.changes import ChangeFilter, poll
+        from omnigraph.changes.entity_changes import ChangeFilter
+        from omnigraph.changes.feed import poll
 
         only = ChangeFilter.of(kinds, types, ops, catalog=self._repository.head(branch)[1].catalog)
         return poll(
@@ -278,7 +287,8 @@ class HistoryMethods(GraphState):
         >>> base = g.baseline("people.ndjson")
         >>> assert base.snapshot_commit_id == g.head().id
         """
-        from omnigraph.changes import ChangeFilter, write_baseline
+        from omnigraph.changes.baseline import write_baseline
+        from omnigraph.changes.entity_changes import ChangeFilter
 
         only = ChangeFilter.of(kinds, types, ops, catalog=self._repository.head(branch)[1].catalog)
         return write_baseline(self._repository, out, branch, only=only, replace=overwrite)
@@ -296,7 +306,8 @@ class HistoryMethods(GraphState):
         >>> *_, last = b"".join(g.baseline_stream()).splitlines()
         >>> assert g.head().id.encode() in last
         """
-        from omnigraph.changes import ChangeFilter, baseline_blocks
+        from omnigraph.changes.baseline import baseline_blocks
+        from omnigraph.changes.entity_changes import ChangeFilter
         from omnigraph.export.job import chunks
 
         only = ChangeFilter.of(kinds, types, ops, catalog=self._repository.head(branch)[1].catalog)

@@ -11,8 +11,8 @@ from omnigraph.errors import OmnigraphError
 from omnigraph.graph.arguments import checked
 from omnigraph.graph.graph import Graph
 from omnigraph.graph.opening import init
-from omnigraph.history import check_attribution
-from omnigraph.storage import Durability
+from omnigraph.history.plan import check_attribution
+from omnigraph.storage.syncing import Durability
 from omnigraph.tasks.engines import Engine
 
 if TYPE_CHECKING:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Literal
 
 from omnigraph.errors import CommitNotFound, Damaged
 from omnigraph.graph.access import MAINTENANCE, RECOVERY, Caller, public_api
-from omnigraph.history import MAIN, Commit, CommitKind, History, PreparedPlan, check_attribution, from_microseconds
-from omnigraph.history.plan import DamagedPlan
+from omnigraph.history.chain import MAIN
+from omnigraph.history.history import History
+from omnigraph.history.plan import DamagedPlan, PreparedPlan, check_attribution
+from omnigraph.history.values import Commit, CommitKind, from_microseconds
 from omnigraph.snapshot import Repository
 from omnigraph.tasks.engines import Engine, make_workers
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.optimize import OptimizeReport
     from omnigraph.maintenance.reports import CleanupReport, StorageReport
     from omnigraph.maintenance.verify.findings import RepairReport, VerifyReport
-    from omnigraph.tasks.engines import Lost
+    from omnigraph.tasks.engines import Lost as Lost
 
 
 # Writes that were interrupted between staging and publishing: loads, so far.

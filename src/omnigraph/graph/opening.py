@@ -13,9 +13,9 @@ from omnigraph.graph.access import Caller
 from omnigraph.graph.arguments import checked
 from omnigraph.graph.graph import Graph
 from omnigraph.graph.texts import read_source
-from omnigraph.policy import Authorizer, check_gate
+from omnigraph.policy.ask import Authorizer, check_gate
 from omnigraph.snapshot import Repository, new_table_id
-from omnigraph.storage import Durability
+from omnigraph.storage.syncing import Durability
 
 # Recording Spark's start on this machine, so that it takes half the time.
 

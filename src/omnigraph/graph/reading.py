@@ -12,7 +12,8 @@ from omnigraph._internal.deadlines import Cancellation, Deadline
 from omnigraph.errors import NotFound, UsageError
 from omnigraph.graph.access import ALGORITHMS, FRAMES, Caller, GraphState, public_api
 from omnigraph.graph.texts import compiled_read
-from omnigraph.history import MAIN, Commit
+from omnigraph.history.chain import MAIN
+from omnigraph.history.values import Commit
 from omnigraph.snapshot import View
 from omnigraph.tasks.engines import AUTO, Engine, open_session
 from omnigraph.values.arrow import Entity
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
     from omnigraph.indexing.indexes import IndexState
     from omnigraph.language.catalog import Catalog
     from omnigraph.pictures.picture import Picture
-    from omnigraph.read import Blob, Explanation, Result, SqlResult
+    from omnigraph.read.entities import Blob
+    from omnigraph.read.explaining import Explanation
+    from omnigraph.read.result import Result
+    from omnigraph.read.sql_query import SqlResult
     from omnigraph.spark.frames import DataFrame, SparkSession
     from omnigraph.tasks.engines import FileFormat, StreamFormat
 
@@ -285,7 +289,7 @@ class ReadMethods(GraphState):
             from omnigraph.spark.queries import run_read_on_spark
 
             return run_read_on_spark(view, plan, bound, session, deadline=deadline)
-        from omnigraph.read import run_read
+        from omnigraph.read.execution import run_read
 
         return run_read(view, plan, bound, deadline=deadline)
 
@@ -308,7 +312,7 @@ class ReadMethods(GraphState):
         >>> ran = g.explain(Path("people.gq"), {"of": "Ada"}, name="friends", analyze=True)
         >>> assert ran.steps[0].rows == 1
         """
-        from omnigraph.read import explain
+        from omnigraph.read.explaining import explain
 
         view = self._repository.resolve(revision, as_of)
         plan, bound = compiled_read(gq, view, params, name)
@@ -333,7 +337,7 @@ class ReadMethods(GraphState):
         >>> known = g.sql("SELECT p.name, k.since FROM Person p JOIN Knows k ON k.to = p.id WHERE k.from = $who", {"who": "Ada"})
         >>> assert known.rows == [{"name": "Bo", "since": dt.date(2020, 5, 1)}]
         """
-        from omnigraph.read import run_sql
+        from omnigraph.read.sql_query import run_sql
 
         return run_sql(
             self._repository.resolve(revision, as_of), text, dict(params or {}), Deadline(timeout, cancellation=cancel)
@@ -348,7 +352,7 @@ class ReadMethods(GraphState):
         >>> with g.duckdb() as connection:
         ...     assert connection.sql("SELECT count(*) FROM Person").fetchall() == [(3,)]
         """
-        from omnigraph.read import open_duckdb
+        from omnigraph.read.sql_query import open_duckdb
 
         return open_duckdb(self._repository.resolve(revision, as_of))
 
@@ -461,7 +465,7 @@ class ReadMethods(GraphState):
         >>> assert ada == {"id": "Ada", "name": "Ada", "age": 36, "born": dt.datetime(1815, 12, 10, 6, 30, tzinfo=dt.UTC)}
         >>> assert g.entity("Knows", "ada-bo") == {"id": "ada-bo", "from": "Ada", "to": "Bo", "since": dt.date(2020, 5, 1)}
         """
-        from omnigraph.read import entity
+        from omnigraph.read.entities import entity
 
         return entity(self._repository.resolve(revision, as_of), type, id)
 
@@ -471,7 +475,7 @@ class ReadMethods(GraphState):
         """A Blob of one entity: its size, a tag of its content, and its bytes by range. NotFound if there is no such entity, or
         its Blob is null. A value is read from storage as a whole even if only a part is asked for.
         """
-        from omnigraph.read import blob
+        from omnigraph.read.entities import blob
 
         return blob(self._repository.resolve(revision, as_of), type, id, property)
 

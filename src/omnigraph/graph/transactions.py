@@ -12,8 +12,8 @@ from omnigraph._internal.deadlines import Deadline
 from omnigraph.errors import OmnigraphError, UsageError
 from omnigraph.graph.access import TRANSACTION, Caller, public_api, touched
 from omnigraph.graph.texts import SourceText, compiled_mutation, compiled_read, read_source
-from omnigraph.history import KeyName, Once
-from omnigraph.policy import AccessRequest
+from omnigraph.history.write_keys import KeyName, Once
+from omnigraph.policy.ask import AccessRequest
 from omnigraph.snapshot import Repository, View
 from omnigraph.values.arrow import Entity, Value, entity_value
 
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
     from omnigraph.expressions.functions import Arguments
     from omnigraph.language.query.plan import MutationPlan, ReadPlan
-    from omnigraph.read import Result
-    from omnigraph.write import GroupCommitter, Receipt, WriteTransaction
+    from omnigraph.read.result import Result
+    from omnigraph.write.group import GroupCommitter
+    from omnigraph.write.receipt import Receipt
+    from omnigraph.write.transaction import WriteTransaction
 
 State = Literal["open", "committed", "rolled back", "failed"]
 
@@ -54,7 +56,7 @@ class Transaction:
         once: Once | None,
         caller: Caller | None = None,
     ) -> None:
-        from omnigraph.write import WriteTransaction
+        from omnigraph.write.transaction import WriteTransaction
 
         self._repository = repository
         self._caller = caller
@@ -138,7 +140,7 @@ class Transaction:
 
         >>> tx.mutate(Path("people.gq"), {"name": "Dee", "age": 54}, name="grow")
         """
-        from omnigraph.write import adds_only
+        from omnigraph.write.mutations import adds_only
 
         source = read_source(gq, ".gq")
         writes = self._asking("mutate", source.text, params, name)
@@ -182,7 +184,7 @@ class Transaction:
 
         >>> assert tx.query(Path("people.gq"), {"of": "Dee"}, name="friends").rows == [{"name": "Ada"}]
         """
-        from omnigraph.read import run_read
+        from omnigraph.read.execution import run_read
 
         deadline = Deadline(timeout)
         writes = self._opened()
@@ -262,7 +264,7 @@ class _Mutation:
         return compiled_mutation(self.source, view, self.params, self.name)
 
     def __call__(self, writes: WriteTransaction) -> None:
-        from omnigraph.write import run_mutation
+        from omnigraph.write.mutations import run_mutation
 
         plan, bound = self.compile(writes.view)
         if self.caller is not None:
@@ -272,6 +274,6 @@ class _Mutation:
 
 def _matched_rows(view: View, plan: ReadPlan, arguments: Arguments) -> list[dict[str, Value]]:
     """The rows that the `match` of an insert finds. The reading engine is loaded only here: most mutations do not need it."""
-    from omnigraph.read import matched_rows
+    from omnigraph.read.execution import matched_rows
 
     return matched_rows(view, plan, arguments)

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import UsageError
 from omnigraph.graph.access import GraphState, public_api
 from omnigraph.graph.transactions import Transaction
-from omnigraph.history import MAIN, Once, check_attribution
-from omnigraph.policy import AccessRequest
+from omnigraph.history.chain import MAIN
+from omnigraph.history.plan import check_attribution
+from omnigraph.history.write_keys import Once
+from omnigraph.policy.ask import AccessRequest
 from omnigraph.tasks.engines import AUTO, Engine, refuse_memory
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.embed import EmbedReport, Which
     from omnigraph.tasks.engines import LoadMode, Missing
     from omnigraph.tasks.progress import Status
-    from omnigraph.write import Receipt
+    from omnigraph.write.receipt import Receipt
 
 
 @public_api

@@ -30,8 +30,8 @@ from omnigraph.history.encoding import decode_entry, encode_entry
 from omnigraph.history.log import Log
 from omnigraph.history.values import Entry, incarnation_start
 from omnigraph.metering import Threads
-from omnigraph.storage import Store
 from omnigraph.storage.os_errors import is_disk_fault
+from omnigraph.storage.store import Store
 
 MAIN = "main"
 POSITION_DIGITS = 12

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from omnigraph._internal.failpoints import Failpoint, reach
 from omnigraph.errors import Damaged, ObjectExists, ObjectMissing
 from omnigraph.features import BASE, check_readable
-from omnigraph.storage import Store
+from omnigraph.storage.store import Store
 from omnigraph.values.json_text import stored_text
 
 T = TypeVar("T")

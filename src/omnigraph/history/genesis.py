@@ -16,7 +16,7 @@ from omnigraph.history.chain import CREATE_ATTEMPTS, MAIN, key_of
 from omnigraph.history.encoding import encode_entry
 from omnigraph.history.envelope import read_as, seal, unseal
 from omnigraph.history.values import Ancestry, Commit, CommitRef, CommitStep, Entry, Snapshot, new_incarnation
-from omnigraph.storage import Store
+from omnigraph.storage.store import Store
 
 GRAPH_KEY = "graph.json"
 

@@ -25,7 +25,7 @@ from omnigraph.history.revisions import Revisions
 from omnigraph.history.tags import Tags
 from omnigraph.history.values import Commit, Entry, SteadyClock, uptime
 from omnigraph.history.write_keys import WriteKeys
-from omnigraph.storage import Store
+from omnigraph.storage.store import Store
 
 # Waiting for the head of a branch to move.
 #

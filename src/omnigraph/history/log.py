@@ -15,7 +15,7 @@ from omnigraph.errors import CommitNotFound
 from omnigraph.history.encoding import Tail, decode_records, encode_records, records_text
 from omnigraph.history.envelope import required
 from omnigraph.history.values import Commit, Entry, LogSegment
-from omnigraph.storage import Store
+from omnigraph.storage.store import Store
 
 MAX_TAIL = 64
 MAX_SHARES = 4

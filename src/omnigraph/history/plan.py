@@ -22,7 +22,7 @@ from omnigraph.history.values import (
     decode_ref,
     encode_ref,
 )
-from omnigraph.storage import Store
+from omnigraph.storage.store import Store
 
 # Actor and message of a commit: texts that callers pass, checked where they enter.
 

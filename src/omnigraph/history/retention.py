@@ -31,7 +31,7 @@ from omnigraph.history.chain import PROBE_WINDOW_S, WATERMARKS, Chain, position_
 from omnigraph.history.envelope import read_as, seal, unseal
 from omnigraph.history.plan import PublishPlan, recovery_key
 from omnigraph.history.values import CommitRef, Entry, decode_ref, encode_ref, new_incarnation
-from omnigraph.storage import Store
+from omnigraph.storage.store import Store
 
 GRACE_S = 6 * PROBE_WINDOW_S
 """What was superseded, or written and not yet named, within this time is never deleted."""

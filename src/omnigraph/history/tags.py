@@ -23,7 +23,7 @@ from omnigraph.history.chain import Chain, check_branch_name
 from omnigraph.history.envelope import read_as, seal, unseal
 from omnigraph.history.retention import Retention
 from omnigraph.history.values import CommitRef, decode_ref, encode_ref
-from omnigraph.storage import Store
+from omnigraph.storage.store import Store
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from functools import partial
 
 from omnigraph.history.chain import Chain, folder_of
 from omnigraph.metering import current_meter
-from omnigraph.storage import Lock
+from omnigraph.storage.store import Lock
 
 CONTENDED_S = 1.0
 """For this long after it lost a race, or waited for a turn and got it, a process queues before it tries."""

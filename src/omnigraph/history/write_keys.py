@@ -25,7 +25,7 @@ from omnigraph.features import BASE, WRITE_KEYS
 from omnigraph.history.envelope import read_as, required, seal, unseal
 from omnigraph.history.log import Log
 from omnigraph.history.values import Commit, CommitStep, Entry, KeyObject, WriteKey
-from omnigraph.storage import Store
+from omnigraph.storage.store import Store
 
 KEPT_COMMITS = 10_000
 KEPT_US = 24 * 3600 * 1_000_000

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from omnigraph._internal.runtime import ByteCache
 from omnigraph.errors import OmnigraphError, StorageError
-from omnigraph.history import Commit
+from omnigraph.history.values import Commit
 from omnigraph.indexing.kinds import kind_of, table_of
 from omnigraph.snapshot import Repository, View
-from omnigraph.storage import Store
+from omnigraph.storage.store import Store
 from omnigraph.tables.adjacency.edges import edge_base, fragment_runs, stored_ends
 from omnigraph.tables.adjacency.index import FOLDER, MIN_ROWS, AdjacencyIndex, ids_of, segment_files
 from omnigraph.tables.adjacency.numbering import Numbering, SortedIds, cover, covers_of

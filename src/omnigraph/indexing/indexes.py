@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from omnigraph.indexing.adjacency import adjacency_rows
 from omnigraph.language.catalog import EdgeType, EntityType, Property
 from omnigraph.snapshot import View
-from omnigraph.tables import IndexCoverage, IndexSpec, Table
-from omnigraph.tables.indexes import coverage
+from omnigraph.tables.indexes import IndexCoverage, IndexSpec, coverage
+from omnigraph.tables.table import Table
 from omnigraph.values.types import Scalar
 
 

@@ -12,8 +12,7 @@ from omnigraph.infer.choices import Choices
 from omnigraph.infer.columns import separator_of_lists
 from omnigraph.infer.drafting import DraftEdge, DraftNode, draft, schema_text
 from omnigraph.infer.found_tables import FoundTable, found_tables, joined_parts
-from omnigraph.infer.layouts import FILES as KUZU_FILES
-from omnigraph.infer.layouts import Kuzu, from_neo4j, separate_headers
+from omnigraph.infer.layouts import FILES as KUZU_FILES, Kuzu, from_neo4j, separate_headers
 from omnigraph.load.files import InputFile, find_files
 from omnigraph.load.mapping import ColumnMap
 from omnigraph.tasks.progress import Progress, Silent, waiting_for

@@ -14,7 +14,8 @@ from typing import Any
 from omnigraph._internal.failpoints import Failpoint, reach
 from omnigraph.changes.stored_rows import rows_at
 from omnigraph.errors import StorageError
-from omnigraph.history import TableChange, TableState
+from omnigraph.history.plan import TableChange
+from omnigraph.history.values import TableState
 from omnigraph.indexing.indexes import index_specs
 from omnigraph.language.catalog import EdgeType
 from omnigraph.load.checks import (
@@ -33,16 +34,16 @@ from omnigraph.load.keyed_rows import Source, StoredReader, find_places
 from omnigraph.load.receipt import CHANGE_MODES, REPLACING, LoadCounts, LoadRefusal, StagedRows, count_rows
 from omnigraph.load.refusals import Locate, raise_first, refusals
 from omnigraph.load.replaced_rows import MAX_HELD_PAIRS, PairFolder, Pairs, ReplacedRows, find_replaced
-from omnigraph.rules import Violation, plan_checks, tables_read
-from omnigraph.rules.check import MAX_VIOLATIONS, Record
+from omnigraph.rules.check import MAX_VIOLATIONS, Record, Violation
 from omnigraph.rules.keys import TWICE, KeyCheck
+from omnigraph.rules.planning import plan_checks, tables_read
 from omnigraph.rules.values import DuplicateEdges, ValueCheck
 from omnigraph.snapshot import View
-from omnigraph.tables import Staged, Table
 from omnigraph.tables.addresses import ROW_ADDRESS, RowSet
 from omnigraph.tables.changed_table import INLINE_FRAGMENT, ChangedTable, masks_left
 from omnigraph.tables.indexes import SegmentPlan, plan_segments
-from omnigraph.tables.staging import PreviousAttempt, TrimmedFragment
+from omnigraph.tables.staging import PreviousAttempt, Staged, TrimmedFragment
+from omnigraph.tables.table import Table
 from omnigraph.tasks.engines import LoadMode
 from omnigraph.tasks.runner import LocalRunner, Runner
 from omnigraph.tasks.target import TableVersion, Target

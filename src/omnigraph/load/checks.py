@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.changes.stored_rows import rows_at
-from omnigraph.history import TableState
+from omnigraph.history.values import TableState
 from omnigraph.language.projection import arrow_schema
 from omnigraph.load.keyed_rows import (
     MAX_BUCKETS,
@@ -30,12 +30,11 @@ from omnigraph.load.receipt import REPLACING, StagedRows
 from omnigraph.load.replaced_rows import PairFolder, Pairs
 from omnigraph.relational import duck
 from omnigraph.relational.sql import exp
-from omnigraph.rules import Check, Need, Violation
-from omnigraph.rules.check import MAX_VIOLATIONS, Record
+from omnigraph.rules.check import MAX_VIOLATIONS, Check, Need, Record, Violation
 from omnigraph.rules.endpoints import End, ends_of
 from omnigraph.snapshot import View
-from omnigraph.tables import Table
 from omnigraph.tables.addresses import ROW_ADDRESS, RowSet
+from omnigraph.tables.table import Table
 from omnigraph.tasks.engines import LoadMode
 from omnigraph.tasks.runner import Exchange, LocalRunner, Runner, unpacked
 from omnigraph.tasks.target import TableVersion, Target

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BranchNotFound, OmnigraphError, UnreadableInput, UsageError
-from omnigraph.history import Commit, Entry, WriteKey
 from omnigraph.history.chain import PROBE_WINDOW_S
+from omnigraph.history.values import Commit, Entry, WriteKey
 from omnigraph.language.catalog import Catalog
 from omnigraph.load.inputs import (
     FORMATS,

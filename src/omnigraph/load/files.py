@@ -14,8 +14,7 @@ from typing import IO, Any
 from urllib.parse import unquote
 
 from omnigraph.errors import ObjectMissing, UnreadableInput, UsageError
-from omnigraph.storage import open_store
-from omnigraph.storage.options import options_shared_with, scheme_of, storage_options_for
+from omnigraph.storage.options import open_store, options_shared_with, scheme_of, storage_options_for
 
 _GLOB = set("*?[")
 _READ_AHEAD = 8 * 1024 * 1024

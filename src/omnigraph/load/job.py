@@ -23,7 +23,8 @@ from omnigraph.errors import (
     StorageError,
     UnreadableInput,
 )
-from omnigraph.history import Commit, PreparedPlan, PublishPlan, TableChange, WriteKey
+from omnigraph.history.plan import PreparedPlan, PublishPlan, TableChange
+from omnigraph.history.values import Commit, WriteKey
 from omnigraph.indexing.adjacency import refresh_after
 from omnigraph.language.catalog import Catalog, EdgeType, NodeType
 from omnigraph.load.assembly import LoadStaging
@@ -58,15 +59,16 @@ from omnigraph.records.rows import Reject
 from omnigraph.rules.endpoints import ends_of
 from omnigraph.snapshot import Repository, View
 from omnigraph.spark.runner import SparkRunner
-from omnigraph.tables import Staged
 from omnigraph.tables.addresses import RowSet
+from omnigraph.tables.staging import Staged
 from omnigraph.tasks.engines import choose_engine, engine_with_reader, make_runner
 from omnigraph.tasks.progress import Progress, Silent, Stage, sum_stages
 from omnigraph.tasks.runner import LocalRunner, Runner
 from omnigraph.tasks.target import TableVersions, Target, table_versions_of
-from omnigraph.write import GroupCommitter, WriteTransaction
-from omnigraph.write import publish as publish_plan
+from omnigraph.write.group import GroupCommitter
 from omnigraph.write.inlining import bounds
+from omnigraph.write.publishing import publish as publish_plan
+from omnigraph.write.transaction import WriteTransaction
 
 FRAME_BATCH_ROWS = 65_536
 _REFUSALS = (Conflict, InputError, NotFound, AlreadyExists)

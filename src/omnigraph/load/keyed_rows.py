@@ -18,9 +18,9 @@ from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.records.rows import TypedRows
 from omnigraph.relational import duck
 from omnigraph.relational.sql import exp
-from omnigraph.tables import Table
 from omnigraph.tables.addresses import ROW_ADDRESS
 from omnigraph.tables.ascending import runs
+from omnigraph.tables.table import Table
 from omnigraph.tasks.runner import Piece, to_ipc
 from omnigraph.tasks.target import NO_VERSION, TableVersion, Target
 from omnigraph.values.arrow import repeated

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph._internal.deadlines import NEVER, Deadline
-from omnigraph.embedding import Embeddings, TextVector
+from omnigraph.embedding.filling import Embeddings, TextVector
 from omnigraph.embedding.providers import Purpose
 from omnigraph.load.fragments import ArrangedRows, FragmentWriter
 from omnigraph.load.reading import ReadTask, SplitReader

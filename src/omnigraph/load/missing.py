@@ -22,8 +22,7 @@ from omnigraph.records.encoding import record_lines
 from omnigraph.records.ids import FreshIds
 from omnigraph.records.rows import NamedRows, Reject
 from omnigraph.records.tabular import TabularReader
-from omnigraph.rules import Need, RowSource, Violation
-from omnigraph.rules.check import Record, absent
+from omnigraph.rules.check import Need, Record, RowSource, Violation, absent
 from omnigraph.rules.endpoints import End, EndpointCheck, ends_of
 from omnigraph.snapshot import View
 from omnigraph.tasks.engines import LoadMode

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import get_args
 
 from omnigraph.errors import UsageError
-from omnigraph.history import MAIN, KeyName, Once, check_attribution
+from omnigraph.history.chain import MAIN
+from omnigraph.history.plan import check_attribution
+from omnigraph.history.write_keys import KeyName, Once
 from omnigraph.load.mapping import ColumnMap
 from omnigraph.load.text import TextOptions
 from omnigraph.tasks.engines import AUTO, Engine, LoadMode, Missing

@@ -28,8 +28,9 @@ from omnigraph.errors import (
     StagedTooLongAgo,
     StorageError,
 )
-from omnigraph.history import SCHEMA, Commit, PublishPlan, Snapshot, TableChange, TableState
-from omnigraph.history.plan import LONG_AGO, check_attribution
+from omnigraph.history.plan import LONG_AGO, PublishPlan, TableChange, check_attribution
+from omnigraph.history.publish import SCHEMA
+from omnigraph.history.values import Commit, Snapshot, TableState
 from omnigraph.indexing.adjacency import refresh_after
 from omnigraph.language.catalog import EntityType
 from omnigraph.load.assembly import LoadStaging
@@ -37,14 +38,16 @@ from omnigraph.load.checks import Addresses, union
 from omnigraph.load.receipt import REPLACING, LoadCounts, StagedRows, count_rows, depends_on_rows, mode_of
 from omnigraph.relational import duck
 from omnigraph.relational.sql import exp, to_sql
-from omnigraph.rules import Check, Need
+from omnigraph.rules.check import Check, Need
 from omnigraph.rules.keys import KeyCheck
 from omnigraph.snapshot import Repository, View
-from omnigraph.tables import Table, filters, in_list
+from omnigraph.tables import filters
 from omnigraph.tables.addresses import OFFSET_BITS, ROW_ADDRESS, RowSet
 from omnigraph.tables.ascending import distinct
 from omnigraph.tables.changed_table import INLINE_FRAGMENT, ChangedTable
+from omnigraph.tables.filters import in_list
 from omnigraph.tables.staging import PreviousAttempt
+from omnigraph.tables.table import Table
 from omnigraph.tasks.engines import Engine, LoadMode, make_runner
 from omnigraph.tasks.progress import Silent
 from omnigraph.tasks.runner import IN_PROCESS, Runner

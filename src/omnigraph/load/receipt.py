@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.history import ChangeMode, Commit, PublishPlan, TableChange
+from omnigraph.history.plan import ChangeMode, PublishPlan, TableChange
+from omnigraph.history.values import Commit
 from omnigraph.language.catalog import EntityType
 from omnigraph.records.rows import WHOLE, RecordForm
-from omnigraph.rules import Change
+from omnigraph.rules.planning import Change
 from omnigraph.snapshot import View
-from omnigraph.tables import Layout, Staged
+from omnigraph.tables.layout import Layout
+from omnigraph.tables.staging import Staged
 from omnigraph.tasks.engines import LoadMode
 from omnigraph.tasks.progress import Stage
 from omnigraph.tasks.target import TableVersion

@@ -11,7 +11,7 @@ from omnigraph.errors import InputError
 from omnigraph.load.checks import CheckReport
 from omnigraph.load.receipt import LoadRefusal
 from omnigraph.records.rows import Reject
-from omnigraph.rules import Check, Violation
+from omnigraph.rules.check import Check, Violation
 from omnigraph.rules.endpoints import EndpointCheck
 
 # Rejected records, counted by their reason.

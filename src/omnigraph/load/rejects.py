@@ -19,8 +19,8 @@ from omnigraph.load.receipt import LoadRefusal
 from omnigraph.load.refusals import MAX_EXAMPLES
 from omnigraph.load.text import TextOptions
 from omnigraph.records.rows import Reject
-from omnigraph.storage import Store
 from omnigraph.storage.outputs import OutputFile, output_at
+from omnigraph.storage.store import Store
 
 # What a load asks for, to tell a repeated load from another one under the same write key.
 #

@@ -14,9 +14,9 @@ from uuid import uuid4
 
 from omnigraph.changes.equality import differs, value_columns
 from omnigraph.changes.stored_rows import rows_at
-from omnigraph.tables import Table
 from omnigraph.tables.addresses import OFFSET_BITS, RowSet
 from omnigraph.tables.ascending import distinct, runs
+from omnigraph.tables.table import Table
 from omnigraph.tasks.runner import Runner
 from omnigraph.tasks.target import TableVersion, Target
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.changes.equality import aligned, differs
 from omnigraph.errors import ExpectedVersionMismatch
-from omnigraph.history import SCHEMA
+from omnigraph.history.publish import SCHEMA
 from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.load.fragments import HeldRows, TypeReport
 from omnigraph.load.receipt import LoadCounts
@@ -22,8 +22,8 @@ from omnigraph.rules.values import DuplicateEdges
 from omnigraph.snapshot import View
 from omnigraph.tasks.engines import LoadMode
 from omnigraph.tasks.target import Target, table_versions_of
-from omnigraph.write import WriteTransaction
 from omnigraph.write.constraints import DeltaRows
+from omnigraph.write.transaction import WriteTransaction
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from omnigraph.errors import Conflict, PreconditionFailed, StorageError
-from omnigraph.history import CommitRef, Once
+from omnigraph.history.values import CommitRef
+from omnigraph.history.write_keys import Once
 from omnigraph.load.assembly import IN_PROCESS_ROWS
 from omnigraph.load.explaining import LoadBase
 from omnigraph.load.inputs import Frame, LoadInputs

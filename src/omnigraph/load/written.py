@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from omnigraph.errors import StorageError
 from omnigraph.metering import Threads
-from omnigraph.storage import Store
 from omnigraph.storage.local import LocalStore
-from omnigraph.tables import Fragment, Staged, Table
-from omnigraph.tables.staging import FOLD_WIDTH, MAX_FOLD_ROWS, ROWS_PER_FRAGMENT
+from omnigraph.storage.store import Store
+from omnigraph.tables.addresses import Fragment
+from omnigraph.tables.staging import FOLD_WIDTH, MAX_FOLD_ROWS, ROWS_PER_FRAGMENT, Staged
+from omnigraph.tables.table import Table
 from omnigraph.tasks.runner import Runner
 from omnigraph.tasks.target import TableVersion, Target
 

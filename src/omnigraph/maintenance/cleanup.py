@@ -16,9 +16,10 @@ from typing import Protocol
 from omnigraph._internal.failpoints import Failpoint, reach
 from omnigraph.errors import Damaged, ObjectMissing, StoragePermanent
 from omnigraph.features import check_writable
-from omnigraph.history import Entry, History, PreparedPlan, TableState
-from omnigraph.history.plan import recovery_key
+from omnigraph.history.history import History
+from omnigraph.history.plan import PreparedPlan, recovery_key
 from omnigraph.history.retention import GRACE_S, LEASES
+from omnigraph.history.values import Entry, TableState
 from omnigraph.indexing.adjacency import needed_adjacency
 from omnigraph.indexing.kinds import Kind, is_first_version, kind_of, table_of
 from omnigraph.maintenance.reachable import (
@@ -31,9 +32,9 @@ from omnigraph.maintenance.reachable import (
     listed_chains,
     side_by_side,
 )
-from omnigraph.storage import ObjectInfo, Store
 from omnigraph.storage.local import LocalStore
-from omnigraph.tables import TableFiles
+from omnigraph.storage.store import ObjectInfo, Store
+from omnigraph.tables.verifying import TableFiles
 from omnigraph.tasks.runner import IN_PROCESS, Workers
 
 PREPARED_AGE_S = 7 * 24 * 3600.0

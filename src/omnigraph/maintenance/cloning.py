@@ -15,11 +15,12 @@ from typing import TypeVar
 
 from omnigraph._internal.failpoints import Failpoint, reach
 from omnigraph.errors import AlreadyExists, Damaged, HistoryGap, ObjectExists, ObjectMissing, StorageError, UsageError
-from omnigraph.history import MAIN, CommitRef, Entry, History
-from omnigraph.history.chain import folder_of, key_of, position_of, watermark_key
+from omnigraph.history.chain import MAIN, folder_of, key_of, position_of, watermark_key
 from omnigraph.history.envelope import seal
 from omnigraph.history.genesis import GRAPH_KEY
+from omnigraph.history.history import History
 from omnigraph.history.tags import tag_key
+from omnigraph.history.values import CommitRef, Entry
 from omnigraph.maintenance.reachable import Reachable, history_objects, merge_bases
 from omnigraph.maintenance.replication import CopyReport, copy_all, copy_zones, files_of, sized_objects
 from omnigraph.metering import Threads

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.embedding import TextVector
-from omnigraph.embedding.filling import is_text, text_vectors, with_vectors
+from omnigraph.embedding.filling import TextVector, is_text, text_vectors, with_vectors
 from omnigraph.errors import EmbeddingRefused, EmbeddingUnavailable, ExpectedVersionMismatch, UsageError
-from omnigraph.history import Commit, Entry, check_attribution
+from omnigraph.history.plan import check_attribution
+from omnigraph.history.values import Commit, Entry
 from omnigraph.language.catalog import Catalog, NodeType
 from omnigraph.snapshot import Repository, View
-from omnigraph.tables import Table
+from omnigraph.tables.table import Table
 from omnigraph.tasks.progress import Progress, Silent, Status
-from omnigraph.write import GroupCommitter
+from omnigraph.write.group import GroupCommitter
 from omnigraph.write.inlining import Delta, NewRows
 from omnigraph.write.publishing import LostRace, on_newest_head
 from omnigraph.write.row_write import prepare_write

@@ -15,18 +15,21 @@ from typing import Any
 
 from omnigraph._internal.failpoints import Failpoint, reach
 from omnigraph.errors import ExpectedVersionMismatch
-from omnigraph.history import SCHEMA, Commit, Entry, PublishPlan, Snapshot, TableChange, TableState, check_attribution
+from omnigraph.history.plan import PublishPlan, TableChange, check_attribution
+from omnigraph.history.publish import SCHEMA
+from omnigraph.history.values import Commit, Entry, Snapshot, TableState
 from omnigraph.indexing.adjacency import left_out_of, refresh_adjacency
 from omnigraph.indexing.indexes import index_specs
 from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.maintenance.reports import PendingIndex, TableShape, shape_of
 from omnigraph.snapshot import Repository, View
-from omnigraph.tables import Staged, Table
 from omnigraph.tables.compaction import MAX_DELETED_SHARE, Group, plan_rewrite, rewritten
 from omnigraph.tables.indexes import SegmentPlan, plan_segments, unneeded_segments
 from omnigraph.tables.inline import InlineRebase
 from omnigraph.tables.lost_rows import LostRows, Rewrite
+from omnigraph.tables.staging import Staged
 from omnigraph.tables.store import TablePlace
+from omnigraph.tables.table import Table
 from omnigraph.tasks.runner import IN_PROCESS, InProcess, Workers
 from omnigraph.values.inline_rows import NO_INLINE, Inline
 from omnigraph.write.publishing import LostRace, on_newest_head, publish

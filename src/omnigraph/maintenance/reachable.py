@@ -11,16 +11,17 @@ from typing import TypeVar
 from urllib.parse import unquote
 
 from omnigraph.errors import HistoryGap
-from omnigraph.history import Commit, CommitRef, Entry, History, PreparedPlan, PublishPlan, Snapshot, TableState
 from omnigraph.history.chain import key_of, position_of
 from omnigraph.history.envelope import schema_key
 from omnigraph.history.genesis import GRAPH_KEY
+from omnigraph.history.history import History
 from omnigraph.history.log import Log
+from omnigraph.history.plan import PreparedPlan, PublishPlan
 from omnigraph.history.retention import Lease
-from omnigraph.history.values import LogSegment
+from omnigraph.history.values import Commit, CommitRef, Entry, LogSegment, Snapshot, TableState
 from omnigraph.metering import Threads
-from omnigraph.storage import ObjectInfo
-from omnigraph.tables import TableFiles
+from omnigraph.storage.store import ObjectInfo
+from omnigraph.tables.verifying import TableFiles
 
 # Which entries of the chains are kept: by policy, by branches and tags, and by running writes.
 

@@ -27,11 +27,12 @@ from omnigraph.errors import (
     UsageError,
 )
 from omnigraph.features import check_writable
-from omnigraph.history import Attempt, Commit, CommitRef, Entry, History, PublishPlan, TableChange
 from omnigraph.history.chain import watermark_key
 from omnigraph.history.envelope import schema_key, seal
-from omnigraph.history.publish import Head
-from omnigraph.history.values import CommitStep, incarnation_start
+from omnigraph.history.history import History
+from omnigraph.history.plan import PublishPlan, TableChange
+from omnigraph.history.publish import Attempt, Head
+from omnigraph.history.values import Commit, CommitRef, CommitStep, Entry, incarnation_start
 from omnigraph.indexing.kinds import kind_of, table_of
 from omnigraph.maintenance.reachable import FilesOf, Reachable
 from omnigraph.snapshot import Repository
@@ -46,8 +47,7 @@ from omnigraph.storage.copying import (
     unwatched,
 )
 from omnigraph.storage.store import Store
-from omnigraph.tables.adjacency.zones import FOLDER as ZONES_FOLDER
-from omnigraph.tables.adjacency.zones import SUFFIX as ZONES_SUFFIX
+from omnigraph.tables.adjacency.zones import FOLDER as ZONES_FOLDER, SUFFIX as ZONES_SUFFIX
 from omnigraph.tasks.runner import IN_PROCESS, InProcess, Workers
 from omnigraph.write.publishing import LostRace, on_newest_head, publish
 

@@ -8,17 +8,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from omnigraph.errors import UsageError
-from omnigraph.history import TableState
+from omnigraph.history.values import TableState
 from omnigraph.indexing.indexes import IndexState, index_specs, index_state, why_pending
 from omnigraph.indexing.kinds import Kind, is_first_version, kind_of, table_of
 from omnigraph.language.catalog import EntityType
 from omnigraph.maintenance.cleanup import Cleaner, GraphObjects, Survey, Totals
 from omnigraph.maintenance.reachable import RetentionPolicy, entry_snapshots, index_folder
 from omnigraph.snapshot import Repository, View, table_path
-from omnigraph.storage import ObjectInfo, Store
-from omnigraph.tables import Table, TableFiles
+from omnigraph.storage.store import ObjectInfo, Store
 from omnigraph.tables.indexes import coverage
 from omnigraph.tables.staging import deleted_rows
+from omnigraph.tables.table import Table
+from omnigraph.tables.verifying import TableFiles
 from omnigraph.tasks.runner import IN_PROCESS, Workers
 
 # The shape of a table: how its rows are stored, and what its indexes cover.

@@ -14,23 +14,25 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.changes.stored_rows import TypeRows, chunk_rows, rows_at
 from omnigraph.errors import InputError
-from omnigraph.history import TableState
+from omnigraph.history.values import TableState
 from omnigraph.language.catalog import EdgeType, EntityType, Property
 from omnigraph.language.projection import arrow_schema
 from omnigraph.language.schema.merging import SchemaConflict
 from omnigraph.merge.conflicts import MergeConflict
 from omnigraph.merge.schemas import Bases, MergedSchema, type_rows
 from omnigraph.merge.type_merge import TypeMerge
-from omnigraph.rules import Change, Check, Need, plan_checks
 from omnigraph.rules.cardinality import CardinalityCheck
+from omnigraph.rules.check import Check, Need
 from omnigraph.rules.endpoints import DanglingCheck, EndpointCheck
 from omnigraph.rules.keys import KeyCheck
+from omnigraph.rules.planning import Change, plan_checks
 from omnigraph.rules.values import UniqueCheck, ValueCheck, exactness
 from omnigraph.snapshot import View
-from omnigraph.tables import Staged, Table, Tables
 from omnigraph.tables.addresses import ROW_ADDRESS, RowSet
 from omnigraph.tables.lost_rows import fragments_by_files
-from omnigraph.tables.staging import TrimmedFragment, adopted, stored_rows
+from omnigraph.tables.staging import Staged, TrimmedFragment, adopted, stored_rows
+from omnigraph.tables.store import Tables
+from omnigraph.tables.table import Table
 from omnigraph.values.arrow import are_among
 from omnigraph.values.types import is_rounded
 from omnigraph.write.rekeying import RekeyedTable, rekey, rekeyed_edges

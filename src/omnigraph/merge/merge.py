@@ -27,17 +27,8 @@ from omnigraph.errors import (
     UsageError,
     ValuesLost,
 )
-from omnigraph.history import (
-    Commit,
-    CommitKind,
-    CommitRef,
-    Entry,
-    PublishPlan,
-    Snapshot,
-    TableChange,
-    TableState,
-    check_attribution,
-)
+from omnigraph.history.plan import PublishPlan, TableChange, check_attribution
+from omnigraph.history.values import Commit, CommitKind, CommitRef, Entry, Snapshot, TableState
 from omnigraph.indexing.adjacency import refresh_after
 from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.language.projection import kind_of
@@ -74,7 +65,7 @@ from omnigraph.merge.type_merge import MergeRule, TypeMerge, merge_type
 from omnigraph.metering import Threads
 from omnigraph.records.rows import Row
 from omnigraph.snapshot import Repository, View, encode_catalog
-from omnigraph.tables import Staged
+from omnigraph.tables.staging import Staged
 from omnigraph.tasks.runner import IN_PROCESS, ExchangingWorkers
 from omnigraph.write.publishing import LostRace, on_newest_head, publish
 

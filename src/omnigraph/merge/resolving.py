@@ -16,8 +16,8 @@ from omnigraph.merge.resolutions import Resolution
 from omnigraph.merge.three_way import open_schema
 from omnigraph.merge.type_merge import MergeCounts, TypeMerge
 from omnigraph.records.rows import Row, edge_row, node_row
-from omnigraph.tables import Table
 from omnigraph.tables.addresses import ROW_ADDRESS
+from omnigraph.tables.table import Table
 from omnigraph.values.types import Scalar
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from dataclasses import replace
 from functools import partial
 
 from omnigraph.errors import PreconditionFailed, UsageError
-from omnigraph.history import Commit, Entry, PublishPlan, Snapshot, check_attribution
+from omnigraph.history.plan import PublishPlan, check_attribution
+from omnigraph.history.values import Commit, Entry, Snapshot
 from omnigraph.language.catalog import dropped_names
 from omnigraph.merge.merge import MergeAttempt, MergeOptions, MergeSource, table_changes
 from omnigraph.merge.schemas import Bases, Differences, MergedSchema

@@ -15,15 +15,16 @@ from omnigraph.changes.equality import aligned, equal_values
 from omnigraph.changes.stored_rows import TypeRows, chunk_rows, typed_rows_at
 from omnigraph.changes.table_diff import DELETE, INSERT, SAME, ComparedPair, changed_rows
 from omnigraph.errors import HistoryGap
-from omnigraph.history import Commit, Entry, TableState
 from omnigraph.history.revisions import snapshot_in
+from omnigraph.history.values import Commit, Entry, TableState
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType
 from omnigraph.language.projection import wider_entity
 from omnigraph.language.schema.merging import SchemaConflict, Side, Strategy, merge_schemas
 from omnigraph.language.schema.stable_ids import ids_of
 from omnigraph.snapshot import Repository, View
-from omnigraph.tables import Staged, Table
 from omnigraph.tables.lost_rows import rows_with, without_addresses
+from omnigraph.tables.staging import Staged
+from omnigraph.tables.table import Table
 from omnigraph.tasks.runner import IN_PROCESS, ExchangingWorkers
 from omnigraph.values.inline_rows import NO_INLINE
 

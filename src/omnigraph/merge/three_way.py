@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.changes.equality import aligned, equal_values
 from omnigraph.errors import MergeConflicts
-from omnigraph.history import Commit
+from omnigraph.history.values import Commit
 from omnigraph.language.catalog import EntityType
 from omnigraph.language.projection import arrow_schema
 from omnigraph.language.schema.merging import SchemaConflict, Strategy

@@ -25,10 +25,10 @@ from omnigraph.merge.schemas import Bases, Differences
 from omnigraph.merge.three_way import COMBINED, CONFLICT, THEIRS, BaseRows, BranchRole, By, ThreeWay, open_schema
 from omnigraph.merge.virtual_base import Origins, VirtualBase
 from omnigraph.snapshot import Repository, View
-from omnigraph.tables import Table
 from omnigraph.tables.addresses import OFFSET_BITS, RowSet
 from omnigraph.tables.ascending import distinct
 from omnigraph.tables.lost_rows import fragments_by_files
+from omnigraph.tables.table import Table
 from omnigraph.tasks.runner import IN_PROCESS, ExchangingWorkers
 from omnigraph.values.arrow import are_among
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import HistoryGap
-from omnigraph.history import Commit, CommitRef
+from omnigraph.history.values import Commit, CommitRef
 from omnigraph.language.catalog import EntityType
 from omnigraph.language.projection import project
 from omnigraph.merge.schemas import Bases, type_rows

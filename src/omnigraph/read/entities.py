@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import NotFound, UsageError
-from omnigraph.history import Commit
+from omnigraph.history.values import Commit
 from omnigraph.snapshot import View
 from omnigraph.values.arrow import Entity, arrow_type, entity_value
 from omnigraph.values.types import PropertyType, Scalar

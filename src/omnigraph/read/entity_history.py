@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from omnigraph.errors import HistoryGap, NotFound, UsageError
-from omnigraph.history import Commit, CommitRef, Entry, Snapshot, TableState
+from omnigraph.history.values import Commit, CommitRef, Entry, Snapshot, TableState
 from omnigraph.read.entities import entity, entity_key
 from omnigraph.snapshot import Repository, View
 from omnigraph.values.arrow import Entity

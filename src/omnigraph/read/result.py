@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph._internal.lazy_imports import load_extra
 from omnigraph.errors import ArithmeticOverflow, UsageError
-from omnigraph.history import Commit
+from omnigraph.history.values import Commit
 from omnigraph.language.query.plan import EntityRef, Expansion, PropertyRef, ReadPlan, ResultColumn
 from omnigraph.values.arrow import Entity, JsonValue, Value, arrow_type, python_values, with_zone, zoned
 from omnigraph.values.json_values import DAYS, MICROSECONDS, json_value

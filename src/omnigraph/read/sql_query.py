@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph._internal.deadlines import Deadline
 from omnigraph._internal.runtime import MORE_MEMORY
 from omnigraph.errors import ResourceExhausted, SqlRefused
-from omnigraph.history import Commit
+from omnigraph.history.values import Commit
 from omnigraph.read import engine
 from omnigraph.read.result import Rows, Timing
 from omnigraph.relational import duck

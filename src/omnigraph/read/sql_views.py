@@ -15,7 +15,7 @@ from omnigraph.snapshot import View
 from omnigraph.tables.lance_errors import translated
 
 if TYPE_CHECKING:
-    from omnigraph.tables import Table
+    from omnigraph.tables.table import Table
 
 _ENDS = {"src": "from", "dst": "to"}
 _WORD = re.compile(r"\w+")

@@ -25,10 +25,9 @@ from omnigraph.errors import (
 )
 from omnigraph.history.history import new_ulid
 from omnigraph.metering import StoreCost
-from omnigraph.policy import AccessRequest
+from omnigraph.policy.ask import AccessRequest
 from omnigraph.server import headers as checked
-from omnigraph.server.auth import PARAMETER as TICKET
-from omnigraph.server.auth import Actor, authenticate
+from omnigraph.server.auth import PARAMETER as TICKET, Actor, authenticate
 from omnigraph.server.calls import REPLAYED, HandlerResult, RouteCall, encoded
 from omnigraph.server.handlers import all_handlers
 from omnigraph.server.handlers.binding import Handler

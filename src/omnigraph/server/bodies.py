@@ -12,7 +12,7 @@ from omnigraph.server.calls import HandlerResult
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from omnigraph.read import Result
+    from omnigraph.read.result import Result
 
 
 # Where writers of files put bytes that go on as a stream.

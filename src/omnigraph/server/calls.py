@@ -16,9 +16,9 @@ from starlette.requests import Request
 
 from omnigraph._internal.deadlines import Cancellation
 from omnigraph.errors import BranchNotFound, UsageError
-from omnigraph.history import KeyOfChange
+from omnigraph.history.write_keys import KeyOfChange
 from omnigraph.metering import Meter
-from omnigraph.policy import AccessRequest, ask_on, is_allowed
+from omnigraph.policy.ask import AccessRequest, ask_on, is_allowed
 from omnigraph.server.auth import Actor
 from omnigraph.server.headers import accepts
 from omnigraph.server.registry import Served, ServedGraph
@@ -26,8 +26,9 @@ from omnigraph.server.route import JSON, Pool, Route
 from omnigraph.wire.members import JsonObject
 
 if TYPE_CHECKING:
-    from omnigraph.graph import Branch, Graph, Tag
-    from omnigraph.history import Commit
+    from omnigraph.graph.branches import Branch, Tag
+    from omnigraph.graph.graph import Graph
+    from omnigraph.history.values import Commit
     from omnigraph.server.service import Service
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from omnigraph.errors import OmnigraphError
 
 if TYPE_CHECKING:
-    from omnigraph.history import Entry
+    from omnigraph.history.values import Entry
     from omnigraph.server.logs import RequestLog
     from omnigraph.server.service import Service
     from omnigraph.server.settings import MaintenancePolicy

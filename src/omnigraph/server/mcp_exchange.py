@@ -15,7 +15,7 @@ from starlette.types import Message
 from omnigraph.errors import PolicyDenied
 from omnigraph.mcp.serving import ToolServer
 from omnigraph.mcp.tools import HttpBackend, ToolOperation
-from omnigraph.policy import ACTIONS, AccessRequest, Action, ask_on, is_allowed
+from omnigraph.policy.ask import ACTIONS, AccessRequest, Action, ask_on, is_allowed
 from omnigraph.server.calls import MAIN, HandlerResult, RouteCall
 from omnigraph.server.operations import operations
 from omnigraph.server.route import JSON

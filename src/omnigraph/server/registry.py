@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from omnigraph.errors import UsageError
-from omnigraph.policy import AccessRequest, Action, Authorizer, denied
+from omnigraph.policy.ask import AccessRequest, Action, Authorizer, denied
 from omnigraph.server.auth import TokenVerifier
 
 if TYPE_CHECKING:
-    from omnigraph.graph import Graph
+    from omnigraph.graph.graph import Graph
     from omnigraph.graph.stored_queries import StoredQuery
 
 GRAPH_ID = re.compile(r"[a-zA-Z0-9-]{1,64}")

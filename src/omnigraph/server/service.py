@@ -28,7 +28,7 @@ from omnigraph.server.settings import Limits, ServerSettings
 from omnigraph.server.telemetry import Metrics, Traces
 
 if TYPE_CHECKING:
-    from omnigraph.graph import Graph
+    from omnigraph.graph.graph import Graph
 
 
 # Answers to writes that have an idempotency key and no commit of their own, remembered in this process for a day.

@@ -94,12 +94,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from omnigraph.evolve.apply import SchemaReceipt
-    from omnigraph.graph import GraphSnapshot
-    from omnigraph.history import Commit
+    from omnigraph.graph.reading import GraphSnapshot
+    from omnigraph.history.values import Commit
     from omnigraph.load.receipt import LoadReceipt
-    from omnigraph.merge import MergeConflict, MergeResult
-    from omnigraph.read import Result
-    from omnigraph.write import Receipt
+    from omnigraph.merge.conflicts import MergeConflict
+    from omnigraph.merge.three_way import MergeResult
+    from omnigraph.read.result import Result
+    from omnigraph.write.receipt import Receipt
 
     Renames = Mapping[str, str]
 

@@ -12,13 +12,14 @@ from functools import partial
 from pathlib import Path
 
 from omnigraph._internal.runtime import DEFAULT_MEMORY, Runtime, size_in_bytes
-from omnigraph.cluster import AppliedGraph, read_applied, root_of
-from omnigraph.embedding import EmbeddingSettings
+from omnigraph.cluster.policies import AppliedGraph, read_applied, root_of
+from omnigraph.embedding.settings import EmbeddingSettings
 from omnigraph.errors import OmnigraphError, UsageError
-from omnigraph.graph import Graph
-from omnigraph.graph import open as open_graph
+from omnigraph.graph.graph import Graph
+from omnigraph.graph.opening import open as open_graph
 from omnigraph.graph.stored_queries import compile_stored, read_query_files
-from omnigraph.policy import ACTIONS, Action, Authorizer, policy_of
+from omnigraph.policy.ask import ACTIONS, Action, Authorizer
+from omnigraph.policy.bundle import policy_of
 from omnigraph.server.auth import StaticTokens, TokenEntry, tokens_of
 from omnigraph.server.registry import Allowing, Served, ServedGraph, ServedSource, check_graph_id
 from omnigraph.server.settings import ServerSettings

@@ -11,9 +11,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from omnigraph.changes import EntityChange
+from omnigraph.changes.entity_changes import EntityChange
 from omnigraph.errors import OmnigraphError, RejectedRecords, UsageError
-from omnigraph.history import Commit, to_microseconds
+from omnigraph.history.values import Commit, to_microseconds
 from omnigraph.language.schema.migration_steps import step_json
 from omnigraph.values.json_text import json_text, value_text
 

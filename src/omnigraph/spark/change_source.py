@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from omnigraph.changes import ChangeFilter
 from omnigraph.changes.diff import type_order
+from omnigraph.changes.entity_changes import ChangeFilter
 from omnigraph.changes.feed import BatchLimits, BranchFeed
 from omnigraph.errors import OmnigraphError, UsageError
-from omnigraph.history import MAIN, Commit, to_microseconds
+from omnigraph.history.chain import MAIN
+from omnigraph.history.values import Commit, to_microseconds
 from omnigraph.spark.change_rows import (
     ChangeRow,
     arrow_batches,

@@ -10,13 +10,12 @@ from omnigraph.errors import UsageError
 from omnigraph.load.inputs import table_key
 from omnigraph.snapshot import View
 from omnigraph.spark.types import for_spark, struct_type
-from omnigraph.tables import Table
+from omnigraph.tables.table import Table
 from omnigraph.tasks.target import TableVersion, Target
 
 if TYPE_CHECKING:
     # For whoever hands frames on and may not know Spark.
-    from pyspark.sql import DataFrame as DataFrame
-    from pyspark.sql import SparkSession as SparkSession
+    from pyspark.sql import DataFrame as DataFrame, SparkSession as SparkSession
 
 GROUP_ROWS = 1_048_576
 """Small fragments are read together, up to about this many rows a task."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader
 
 from omnigraph.errors import NotFound, UsageError
-from omnigraph.merge import MergeOptions, merge_branches
+from omnigraph.merge.merge import MergeOptions, merge_branches
 from omnigraph.snapshot import Repository, View
 from omnigraph.spark.change_rows import spark_schema
 from omnigraph.storage.options import scheme_of

@@ -43,7 +43,10 @@ from pyspark.sql.datasource import (
 )
 
 from omnigraph.errors import OmnigraphError, UsageError
-from omnigraph.history import MAIN, Once, check_attribution, new_ulid
+from omnigraph.history.chain import MAIN
+from omnigraph.history.history import new_ulid
+from omnigraph.history.plan import check_attribution
+from omnigraph.history.write_keys import Once
 from omnigraph.load.explaining import LoadBase
 from omnigraph.load.inputs import table_key
 from omnigraph.load.options import check_mode, checked_missing

@@ -21,7 +21,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from omnigraph.errors import UsageError
-from omnigraph.history import new_ulid
+from omnigraph.history.history import new_ulid
 from omnigraph.load.job import load
 from omnigraph.load.options import LoadOptions
 from omnigraph.load.reading import ReadReport

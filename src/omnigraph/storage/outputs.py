@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from omnigraph.errors import AlreadyExists, ObjectExists, ObjectMissing, OmnigraphError, StorageError, UsageError
-from omnigraph.storage import open_store
-from omnigraph.storage.options import options_shared_with, scheme_of
+from omnigraph.storage.options import open_store, options_shared_with, scheme_of
 from omnigraph.storage.os_errors import typed_os_error
 from omnigraph.storage.store import TEMPORARY_PREFIX
 

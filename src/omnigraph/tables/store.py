@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph._internal.runtime import Runtime
 from omnigraph.errors import Damaged, StorageDenied, StorageTransient
-from omnigraph.storage import Durability, Store, open_store, storage_options_for, sync_files
-from omnigraph.storage.options import scheme_of
+from omnigraph.storage.options import open_store, scheme_of, storage_options_for
 from omnigraph.storage.os_errors import check_free_files
-from omnigraph.storage.store import ObjectInfo
+from omnigraph.storage.store import ObjectInfo, Store
+from omnigraph.storage.syncing import Durability, sync_files
 from omnigraph.tables import staging
 from omnigraph.tables.adjacency.index import AdjacencyIndex
 from omnigraph.tables.adjacency.zones import EdgeZones

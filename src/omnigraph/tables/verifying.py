@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import Damaged, ObjectMissing
-from omnigraph.storage import Store
+from omnigraph.storage.store import Store
 from omnigraph.tables import digests, filters
 from omnigraph.tables.addresses import ROW_ADDRESS, ROW_ID
 from omnigraph.tables.digests import version_file

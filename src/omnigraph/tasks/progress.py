@@ -152,8 +152,7 @@ class RichProgress:
     """Bars on a terminal, one per stage."""
 
     def __init__(self, console: Any = None) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Bars
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bars, TextColumn, TimeElapsedColumn
 
         self._bars = Bars(
             TextColumn("{task.description}"),

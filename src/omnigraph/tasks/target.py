@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from omnigraph.embedding import Embeddings
-from omnigraph.history import TableState
+from omnigraph.embedding.filling import Embeddings
+from omnigraph.history.values import TableState
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.catalog_json import catalog_from_json
 from omnigraph.snapshot import Repository, View, encode_catalog
-from omnigraph.storage import Store, open_store
-from omnigraph.tables import Layout, Table, Tables
-from omnigraph.tables.store import tables_at
+from omnigraph.storage.options import open_store
+from omnigraph.storage.store import Store
+from omnigraph.tables.layout import Layout
+from omnigraph.tables.store import Tables, tables_at
+from omnigraph.tables.table import Table
 from omnigraph.values.inline_rows import NO_INLINE, Inline
 
 Options = tuple[tuple[str, str], ...]

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from omnigraph.history import Commit, to_microseconds
+from omnigraph.history.values import Commit, to_microseconds
 from omnigraph.values.arrow import Entity
 from omnigraph.values.json_values import json_value
 from omnigraph.wire.members import JsonObject, present
 
 if TYPE_CHECKING:
-    from omnigraph.changes import Baseline, CommitChanges, CommitPage, EntityChange, FeedPage, TypeChanges
+    from omnigraph.changes.baseline import Baseline
+    from omnigraph.changes.entity_changes import EntityChange, TypeChanges
+    from omnigraph.changes.feed import CommitChanges, CommitPage, FeedPage
 
 
 def change_json(change: EntityChange) -> JsonObject:

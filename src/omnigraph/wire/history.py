@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph.features import FORMAT
-from omnigraph.history import MAIN, Commit, to_microseconds
+from omnigraph.history.chain import MAIN
+from omnigraph.history.values import Commit, to_microseconds
 from omnigraph.wire.members import JsonObject, present
 
 if TYPE_CHECKING:
-    from omnigraph.graph import GraphSnapshot, PreparedWrite, Tag
+    from omnigraph.graph.branches import Tag
+    from omnigraph.graph.maintenance import PreparedWrite
+    from omnigraph.graph.reading import GraphSnapshot
 
 
 def commit_json(commit: Commit) -> JsonObject:

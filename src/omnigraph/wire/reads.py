@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph.pictures.picture import Picture
-    from omnigraph.read import Explanation, Result, Rows, SqlResult, Step
+    from omnigraph.read.explaining import Explanation
+    from omnigraph.read.result import Result, Rows
+    from omnigraph.read.sql_query import SqlResult
+    from omnigraph.read.steps import Step
 
 
 # Rows of a query as CSV, JSON lines, Parquet or Arrow, written in pieces: the result is not copied as a whole.

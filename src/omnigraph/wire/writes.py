@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from omnigraph.language.schema.migration import MigrationPlan
     from omnigraph.load.explaining import LoadExplanation
     from omnigraph.load.receipt import LoadReceipt
-    from omnigraph.merge import MergeResult
+    from omnigraph.merge.three_way import MergeResult
     from omnigraph.tasks.progress import Stage
-    from omnigraph.write import Receipt
+    from omnigraph.write.receipt import Receipt
 
 
 def receipt_json(receipt: Receipt) -> JsonObject:

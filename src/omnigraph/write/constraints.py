@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, TypeVar
 from omnigraph._internal.caches import LruCache
 from omnigraph._internal.failpoints import Failpoint, reach
 from omnigraph.errors import EndpointMissing, ExpectedVersionMismatch, InputError
-from omnigraph.history import TableChange, TableState
+from omnigraph.history.plan import TableChange
+from omnigraph.history.values import TableState
 from omnigraph.language.catalog import EdgeType
 from omnigraph.metering import Threads
-from omnigraph.rules import CheckPlan, Need
+from omnigraph.rules.check import Need
 from omnigraph.rules.endpoints import ends_of
+from omnigraph.rules.planning import CheckPlan
 from omnigraph.snapshot import View
-from omnigraph.tables import Staged, Table
 from omnigraph.tables.addresses import ROW_ADDRESS
+from omnigraph.tables.staging import Staged
+from omnigraph.tables.table import Table
 from omnigraph.write.inlining import Delta, Row, bounds, fold_largest, inlined
 
 if TYPE_CHECKING:

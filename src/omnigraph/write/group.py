@@ -11,12 +11,13 @@ import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from omnigraph.errors import OmnigraphError, OutcomeUnknown
-from omnigraph.history import Commit, PublishPlan, Snapshot, TableChange, TableState
+from omnigraph.history.plan import PublishPlan, TableChange
+from omnigraph.history.values import Commit, Snapshot, TableState
 from omnigraph.language.catalog import EdgeType
 from omnigraph.metering import current_meter
 from omnigraph.rules.endpoints import ends_of
 from omnigraph.snapshot import Repository, View
-from omnigraph.tables import Staged
+from omnigraph.tables.staging import Staged
 from omnigraph.write.constraints import Addresses, check_deltas, folds, rows_to_write, side_by_side, table_change
 from omnigraph.write.inlining import Delta, bounds, fold_largest, inlined, with_rows
 from omnigraph.write.publishing import Outcome, publish_group

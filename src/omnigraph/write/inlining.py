@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph._internal.caches import cached_property
 from omnigraph.errors import UsageError
-from omnigraph.history import ChangeMode, TableChange, TableState
+from omnigraph.history.plan import ChangeMode, TableChange
+from omnigraph.history.values import TableState
 from omnigraph.language.catalog import EntityType
-from omnigraph.rules import Change
+from omnigraph.rules.planning import Change
 from omnigraph.snapshot import View
-from omnigraph.tables import Staged, Table, inline_change
 from omnigraph.tables.addresses import fragment_of_address
 from omnigraph.tables.changed_table import INLINE_FRAGMENT
+from omnigraph.tables.inline import inline_change
+from omnigraph.tables.staging import Staged
+from omnigraph.tables.table import Table
 from omnigraph.values.inline_rows import NO_INLINE, value_size
 
 if TYPE_CHECKING:

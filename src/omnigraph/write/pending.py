@@ -11,12 +11,12 @@ from omnigraph.embedding.filling import Embeddings, is_text, text_vectors
 from omnigraph.expressions.functions import Arguments, is_known
 from omnigraph.expressions.interpreter import Interpreter, satisfying
 from omnigraph.expressions.predicates import Predicate
-from omnigraph.history import ChangeMode
+from omnigraph.history.plan import ChangeMode
 from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.language.query.plan import Expression, PropertyRef
 from omnigraph.snapshot import View
-from omnigraph.tables import Table
 from omnigraph.tables.layout import KEY_COLUMNS
+from omnigraph.tables.table import Table
 from omnigraph.values.canonical import canonical_text
 from omnigraph.write.inlining import Delta, NewRows
 from omnigraph.write.receipt import TypeCounts

@@ -13,8 +13,10 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from omnigraph.errors import Contention, Damaged, OmnigraphError, StagedTooLongAgo, StorageError
-from omnigraph.history import Attempt, Commit, History, PublishPlan, Snapshot
-from omnigraph.history.publish import Head
+from omnigraph.history.history import History
+from omnigraph.history.plan import PublishPlan
+from omnigraph.history.publish import Attempt, Head
+from omnigraph.history.values import Commit, Snapshot
 from omnigraph.metering import current_meter
 
 MAX_ATTEMPTS = 256

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from omnigraph.history import Commit
+from omnigraph.history.values import Commit
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.history import TableState
+from omnigraph.history.values import TableState
 from omnigraph.language.catalog import Catalog, EdgeType
 from omnigraph.records.ids import derived_ids
 from omnigraph.snapshot import View
-from omnigraph.tables import Staged, Table
+from omnigraph.tables.staging import Staged
+from omnigraph.tables.table import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa

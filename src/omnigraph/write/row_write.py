@@ -10,7 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from omnigraph.errors import ExpectedVersionMismatch, InputError, OmnigraphError, ValueViolation
-from omnigraph.history import SCHEMA, Attempt, CommitKind, Entry, PublishPlan, Snapshot, TableChange, WriteKey
+from omnigraph.history.plan import PublishPlan, TableChange
+from omnigraph.history.publish import SCHEMA, Attempt
+from omnigraph.history.values import CommitKind, Entry, Snapshot, WriteKey
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType
 from omnigraph.language.projection import project
 from omnigraph.language.schema.stored_columns import is_readable

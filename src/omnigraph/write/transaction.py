@@ -25,7 +25,9 @@ from omnigraph.errors import (
     RecordError,
     UsageError,
 )
-from omnigraph.history import SCHEMA, Commit, CommitKind, Entry, WriteKey, check_attribution
+from omnigraph.history.plan import check_attribution
+from omnigraph.history.publish import SCHEMA
+from omnigraph.history.values import Commit, CommitKind, Entry, WriteKey
 from omnigraph.language.catalog import EdgeType, EntityType, NodeType
 from omnigraph.language.projection import kind_of
 from omnigraph.language.query.plan import Expression

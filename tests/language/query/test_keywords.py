@@ -8,8 +8,7 @@ from omnigraph.language.grammar_reference import rules
 from omnigraph.language.query.completion import _words
 from omnigraph.language.query.parser import QueryParser
 from omnigraph.language.query.syntax import KEYWORDS
-from omnigraph.language.schema.parser import KEYWORDS as SCHEMA_KEYWORDS
-from omnigraph.language.schema.parser import SchemaParser
+from omnigraph.language.schema.parser import KEYWORDS as SCHEMA_KEYWORDS, SchemaParser
 
 
 def test_every_keyword_of_the_rules_is_known_and_completed() -> None:

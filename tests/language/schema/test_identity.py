@@ -6,8 +6,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from omnigraph.errors import RecordError, UsageError, ValueViolation
 from omnigraph.language.catalog import derived_id, referenced_id

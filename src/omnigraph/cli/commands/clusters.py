@@ -12,7 +12,7 @@ from omnigraph.cli.settings import Settings
 from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
-    from omnigraph.cluster import Operation
+    from omnigraph.cluster.planning import Operation
 
 _folder = click.option(
     "--config", "folder", metavar="DIR", default=".", show_default=True, help="The folder with cluster.yaml."
@@ -48,7 +48,7 @@ def _register_reading(cluster: click.Group) -> None:
         \b
         JSON: {ok, name, config_digest, resources: {address: digest}}
         """
-        from omnigraph.cluster import read_config
+        from omnigraph.cluster.config import read_config
 
         config = read_config(folder)
         digests = {address: resource["digest"] for address, resource in config.resources.items()}
@@ -68,8 +68,8 @@ def _register_reading(cluster: click.Group) -> None:
         JSON: {name, config_digest, state_revision, state_cas, operations: [{address, operation, disposition, reason?,
                migration?, approvals_required?, binding_change?, metadata_change?}], converged}
         """
-        from omnigraph.cluster import plan as make
-        from omnigraph.cluster import read_config
+        from omnigraph.cluster.config import read_config
+        from omnigraph.cluster.planning import plan as make
 
         planned = make(read_config(folder))
         ending = "nothing to do" if planned.converged else f"operations: {len(planned.operations)}"
@@ -88,8 +88,8 @@ def _register_reading(cluster: click.Group) -> None:
                resource_statuses, approval_records, recovery_records, observations, state_observations: {locked, lock_id},
                lock}
         """
-        from omnigraph.cluster import books_of
-        from omnigraph.cluster import status as show
+        from omnigraph.cluster.applying import status as show
+        from omnigraph.cluster.policies import books_of
 
         shown = show(books_of(folder))
         lines = [f"revision {shown['state_revision']}" if shown["state_revision"] else "nothing was applied yet"]
@@ -114,8 +114,8 @@ def _register_changing(cluster: click.Group) -> None:
         JSON: {state_revision, state_cas, config_digest, operations: [{address, operation, disposition, reason?, migration?,
                approvals_required?, binding_change?, metadata_change?}], errors: [text], converged}
         """
-        from omnigraph.cluster import apply as run
-        from omnigraph.cluster import read_config
+        from omnigraph.cluster.applying import apply as run
+        from omnigraph.cluster.config import read_config
 
         done = run(read_config(folder), actor=settings.actor)
         ending = "the cluster is as the folder says" if done.converged else "not everything could be applied"
@@ -135,8 +135,8 @@ def _register_changing(cluster: click.Group) -> None:
         \b
         JSON: {address, digest, actor, at}
         """
-        from omnigraph.cluster import approve as run
-        from omnigraph.cluster import read_config
+        from omnigraph.cluster.applying import approve as run
+        from omnigraph.cluster.config import read_config
 
         if settings.actor is None:
             raise UsageError("an approval needs an actor", hint="--as ACTOR")
@@ -154,8 +154,8 @@ def _register_changing(cluster: click.Group) -> None:
         \b
         JSON: {state_revision, resource_statuses}
         """
-        from omnigraph.cluster import read_config
-        from omnigraph.cluster import refresh as run
+        from omnigraph.cluster.applying import refresh as run
+        from omnigraph.cluster.config import read_config
 
         ledger = run(read_config(folder), actor=settings.actor)
         odd = {address: status for address, status in ledger.statuses.items() if status["status"] != "applied"}
@@ -176,7 +176,8 @@ def _register_changing(cluster: click.Group) -> None:
         \b
         JSON: {state_revision, resources: [address]}
         """
-        from omnigraph.cluster import import_state, read_config
+        from omnigraph.cluster.applying import import_state
+        from omnigraph.cluster.config import read_config
 
         ledger = import_state(read_config(folder), actor=settings.actor)
         addresses = sorted(ledger.resources)
@@ -196,7 +197,7 @@ def _register_changing(cluster: click.Group) -> None:
         \b
         JSON: {unlocked}
         """
-        from omnigraph.cluster import books_of
+        from omnigraph.cluster.policies import books_of
 
         books_of(folder).unlock(lock_id)
         out.done({"unlocked": lock_id}, f"unlocked {lock_id}")
@@ -223,7 +224,8 @@ def _register_queries(cli: click.Group) -> None:
         \b
         JSON: {graphs: {id: [{name, tool_name, mutation, description?, instruction?, params}]}}
         """
-        from omnigraph.cluster import read_config, stored_queries
+        from omnigraph.cluster.config import read_config
+        from omnigraph.cluster.policies import stored_queries
         from omnigraph.wire.queries import query_json
 
         listed = stored_queries(read_config(folder), graph)
@@ -249,7 +251,8 @@ def _register_queries(cli: click.Group) -> None:
         \b
         JSON: {ok, breakages: [{graph, query, message}], warnings: [text]}
         """
-        from omnigraph.cluster import broken_queries, read_config
+        from omnigraph.cluster.config import read_config
+        from omnigraph.cluster.policies import broken_queries
 
         breakages, warnings = broken_queries(read_config(folder), graph)
         value: dict[str, Any] = {"ok": not breakages, "breakages": breakages, "warnings": warnings}

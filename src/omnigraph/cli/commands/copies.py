@@ -41,7 +41,7 @@ def register(cli: click.Group) -> None:
         \b
         JSON: {source, target, commits, tags, objects, bytes, present}
         """
-        from omnigraph.graph import clone as clone_graph
+        from omnigraph.graph.graph import clone as clone_graph
 
         settings.announce("clone", target)
         report = clone_graph(

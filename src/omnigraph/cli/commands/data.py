@@ -278,7 +278,7 @@ def _register_import(cli: click.Group) -> None:
         \b
         JSON: {uri, schema_source, map, files, load?: as 'load' prints it, store?}
         """
-        from omnigraph.graph import import_data
+        from omnigraph.graph.importing import import_data
         from omnigraph.wire.writes import load_json
 
         if not dry_run:

@@ -53,8 +53,8 @@ def register(cli: click.Group) -> None:
         """
         from pathlib import Path
 
-        from omnigraph.graph import infer_schema
-        from omnigraph.graph import init as init_graph
+        from omnigraph.graph.importing import infer_schema
+        from omnigraph.graph.opening import init as init_graph
 
         if (schema is None) == (not data):
             raise click.UsageError("give the schema with --schema FILE, or data to infer it from with --from PATH")
@@ -173,7 +173,7 @@ def register(cli: click.Group) -> None:
         from omnigraph.cli.options import want_pandas
 
         want_pandas()
-        from omnigraph.graph import record_spark_start
+        from omnigraph.graph.opening import record_spark_start
 
         path, is_new = record_spark_start(lambda step: None if out.quiet else print(f"{step} ...", file=sys.stderr))
         text = "Spark starts faster from now on" if is_new else "Spark's start was recorded already"

@@ -12,7 +12,7 @@ from omnigraph.cli.output import Output, counted
 from omnigraph.cli.settings import Settings
 
 if TYPE_CHECKING:
-    from omnigraph.graph import Lost
+    from omnigraph.graph.maintenance import Lost
     from omnigraph.types import Finding, RepairReport, VerifyReport
 
 EXIT_DAMAGED = 1

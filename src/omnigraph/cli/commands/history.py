@@ -37,7 +37,7 @@ from omnigraph.errors import HistoryGap, NotFound, UsageError
 
 if TYPE_CHECKING:
     from omnigraph.client.graph import RemoteGraph
-    from omnigraph.graph import Graph
+    from omnigraph.graph.graph import Graph
     from omnigraph.types import Commit, EntityChange, MigrationStep, TypeChanges
 
 

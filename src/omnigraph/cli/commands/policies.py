@@ -14,7 +14,7 @@ from omnigraph.cli.settings import Settings
 from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
-    from omnigraph.policy import Decision, Policy
+    from omnigraph.policy.bundle import Decision, Policy
 
 STARTER = """version: 1
 groups:
@@ -57,8 +57,8 @@ def _policy_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _policies(cluster: str | None, graph: str | None, files: tuple[str, ...], as_graph: str) -> dict[str, Policy]:
     """The policies that the flags name, by name."""
-    from omnigraph.cluster import cluster_policies
-    from omnigraph.policy import load_policy
+    from omnigraph.cluster.policies import cluster_policies
+    from omnigraph.policy.bundle import load_policy
 
     if (cluster is None) == (not files):
         raise UsageError("name a cluster or a policy file", hint="--cluster DIR, or --file POLICY")
@@ -164,9 +164,8 @@ def register(cli: click.Group) -> None:
         JSON: {decision?, actor?, action?, branch?, target_branch?, matched_rule?, message?, nearest_rule?,
                matrix?: [{actor, action, branches}]}
         """
-        from omnigraph.policy import ACTIONS
-        from omnigraph.policy.simulate import ask_of, decide
-        from omnigraph.policy.simulate import matrix as matrix_of
+        from omnigraph.policy.ask import ACTIONS
+        from omnigraph.policy.simulate import ask_of, decide, matrix as matrix_of
 
         policies = list(_policies(**where).values())
         if matrix:

@@ -27,7 +27,7 @@ from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
     from omnigraph.client.graph import RemoteGraph, RemoteStoredQueries
-    from omnigraph.graph import Graph
+    from omnigraph.graph.graph import Graph
     from omnigraph.types import Receipt, Result, SqlResult
 
 
@@ -407,7 +407,7 @@ def _register_lint(cli: click.Group) -> None:
                results: [{name, kind, status, error?, warnings, operation?}],
                findings: [{severity, code, message, type_name?, property?, query_names}]}
         """
-        from omnigraph.graph import lint as lint_text
+        from omnigraph.graph.texts import lint as lint_text
         from omnigraph.wire.queries import lint_json
 
         if schema is not None:

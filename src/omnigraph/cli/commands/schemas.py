@@ -87,7 +87,7 @@ def register(cli: click.Group) -> None:
         \b
         JSON: {schema_source, map: {sources: [{file, type, columns, ...}]}, files}
         """
-        from omnigraph.graph import infer_schema
+        from omnigraph.graph.importing import infer_schema
 
         inferred = infer_schema(
             list(files),

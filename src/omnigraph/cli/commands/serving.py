@@ -173,8 +173,7 @@ def start(
 
     for package in ("starlette", "uvicorn"):
         load_extra(package, "serve", extra="server")
-    from omnigraph.server.process import Listening, parse_bind
-    from omnigraph.server.process import serve as run
+    from omnigraph.server.process import Listening, parse_bind, serve as run
     from omnigraph.server.settings import Limits, MaintenancePolicy, ServerSettings
     from omnigraph.server.startup import source_of
 

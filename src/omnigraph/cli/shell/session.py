@@ -17,8 +17,8 @@ from omnigraph.errors import Cancelled, QueryError, UsageError
 
 if TYPE_CHECKING:
     from omnigraph.client.graph import RemoteGraph
-    from omnigraph.graph import Graph
     from omnigraph.graph.editing import Catalog, Statement
+    from omnigraph.graph.graph import Graph
     from omnigraph.types import Explanation, Receipt, Result, SqlResult
 
 
@@ -167,7 +167,7 @@ class Session:
 
     def _read(self, statement: Statement) -> Result:
         from omnigraph import Cancellation
-        from omnigraph.graph import Graph
+        from omnigraph.graph.graph import Graph
 
         options: dict[str, Any] = {"name": statement.name, "revision": self.revision}
         arguments = self.arguments(statement)
@@ -179,7 +179,7 @@ class Session:
     def explained(self, statement: Statement, *, analyze: bool) -> Explanation:
         """How a query would run at the current revision, or how it ran."""
         from omnigraph import Cancellation
-        from omnigraph.graph import Graph
+        from omnigraph.graph.graph import Graph
 
         options: dict[str, Any] = {"name": statement.name, "revision": self.revision, "analyze": analyze}
         arguments = self.arguments(statement)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
-from typing import Literal as OneOf
+from typing import TYPE_CHECKING, Literal as OneOf
 
 from omnigraph.language.parsing.cursor import Position
 from omnigraph.language.query import plan, syntax

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import field
-from typing import Any, TypeVar
-from typing import Literal as OneOf
+from typing import Any, Literal as OneOf, TypeVar
 
 from omnigraph._internal.frozen import Frozen
 from omnigraph.language.catalog import Language, Metric

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.changes.stored_rows import rows_at
 from omnigraph.errors import Contention, Damaged
-from omnigraph.history import Attempt, Commit, PublishPlan, Snapshot, TableChange, TableState
 from omnigraph.history.chain import folder_of, position_of
-from omnigraph.history.publish import Head
+from omnigraph.history.plan import PublishPlan, TableChange
+from omnigraph.history.publish import Attempt, Head
+from omnigraph.history.values import Commit, Snapshot, TableState
 from omnigraph.indexing.indexes import index_specs
 from omnigraph.language.catalog import EdgeType
 from omnigraph.load.checks import BUCKET_ROWS, CheckTask, TaskRows
@@ -20,9 +21,10 @@ from omnigraph.maintenance.verify.rows import States, whole_table, with_lost_val
 from omnigraph.records.ids import FreshIds
 from omnigraph.rules.endpoints import EndpointCheck, ends_of
 from omnigraph.snapshot import Repository, View
-from omnigraph.tables import Layout, Staged, Table
 from omnigraph.tables.addresses import OFFSET_BITS, ROW_ADDRESS
-from omnigraph.tables.staging import TrimmedFragment, by_fragment
+from omnigraph.tables.layout import Layout
+from omnigraph.tables.staging import Staged, TrimmedFragment, by_fragment
+from omnigraph.tables.table import Table
 from omnigraph.tasks.runner import Exchange, Runner, unpacked
 from omnigraph.tasks.target import TableVersion, Target
 from omnigraph.values.inline_rows import NO_INLINE, Inline

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from typing import get_args
 
 from omnigraph.errors import BranchNotFound, Damaged, HistoryGap, UsageError
-from omnigraph.history import MAIN, CommitRef, Snapshot, check_attribution
-from omnigraph.history.chain import check_branch_name
+from omnigraph.history.chain import MAIN, check_branch_name
+from omnigraph.history.plan import check_attribution
 from omnigraph.history.rebuilding import Rebuilder
+from omnigraph.history.values import CommitRef, Snapshot
 from omnigraph.maintenance.repair.commits import (
     RepairCommit,
     drop_lost,

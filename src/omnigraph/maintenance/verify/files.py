@@ -13,13 +13,14 @@ from functools import partial
 from itertools import zip_longest
 
 from omnigraph.errors import Damaged, HistoryGap, ObjectMissing
-from omnigraph.history import CommitRef, Entry, Snapshot, TableState, new_ulid
 from omnigraph.history.chain import Chain, key_of
 from omnigraph.history.genesis import GRAPH_KEY
+from omnigraph.history.history import new_ulid
 from omnigraph.history.log import Log
+from omnigraph.history.values import CommitRef, Entry, Snapshot, TableState
 from omnigraph.maintenance.reachable import entry_snapshots, history_objects
 from omnigraph.maintenance.verify.findings import Finding, FindingKind, action_for, newest_of, object_kind
-from omnigraph.storage import ObjectInfo, Store
+from omnigraph.storage.store import ObjectInfo, Store
 from omnigraph.tables.digests import version_file
 from omnigraph.tables.store import sizes_in
 from omnigraph.tables.verifying import MISSING, TableFile, foreign_file, size_fault

@@ -9,8 +9,7 @@ from typing import Literal
 from urllib.parse import unquote
 
 from omnigraph.errors import Damaged
-from omnigraph.history import Commit
-from omnigraph.history.values import KEYS_SUFFIX
+from omnigraph.history.values import KEYS_SUFFIX, Commit
 from omnigraph.tables.verifying import MISSING
 
 FindingKind = Literal[

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from omnigraph.errors import CommitNotFound, Damaged, HistoryGap, NotFound, ObjectMissing, UsageError
-from omnigraph.history import MAIN, CommitRef, History, Snapshot
-from omnigraph.history.chain import position_of
+from omnigraph.history.chain import MAIN, position_of
 from omnigraph.history.encoding import decode_records
 from omnigraph.history.envelope import SchemaTexts, read_as, required, unseal
+from omnigraph.history.history import History
+from omnigraph.history.values import CommitRef, Snapshot
 from omnigraph.history.write_keys import decode_keys
 from omnigraph.indexing.adjacency import adjacency_fault
 from omnigraph.indexing.kinds import kind_of
@@ -31,7 +32,7 @@ from omnigraph.maintenance.verify.files import (
 from omnigraph.maintenance.verify.findings import Finding, VerifyReport, action_for, damaged_object, object_kind
 from omnigraph.maintenance.verify.rows import LostValues, RowsReport, States, lost_values, states_by_path, verify_rows
 from omnigraph.snapshot import Repository
-from omnigraph.storage import ObjectInfo
+from omnigraph.storage.store import ObjectInfo
 from omnigraph.tables.adjacency.segment import is_there
 from omnigraph.tables.verifying import MISSING
 from omnigraph.tasks.engines import Engine, make_runner

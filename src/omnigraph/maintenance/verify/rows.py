@@ -10,17 +10,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import Damaged, StorageDenied, StorageTransient
-from omnigraph.history import Snapshot, TableState
+from omnigraph.history.values import Snapshot, TableState
 from omnigraph.load.checks import CheckTask, run_checks
 from omnigraph.load.keyed_rows import CUT_ROWS, Source
 from omnigraph.maintenance.verify.files import FilesReport, RetainedCommit
 from omnigraph.maintenance.verify.findings import LOST_DATA, Finding, FindingKind, newest_of
-from omnigraph.rules import Change, Check, Need, Violation, plan_checks
+from omnigraph.rules.check import Check, Need, Violation
 from omnigraph.rules.endpoints import EndpointCheck
 from omnigraph.rules.keys import KeyCheck
+from omnigraph.rules.planning import Change, plan_checks
 from omnigraph.snapshot import Repository, View
-from omnigraph.tables import Staged, Table
 from omnigraph.tables.lost_rows import rows_with, without_addresses
+from omnigraph.tables.staging import Staged
+from omnigraph.tables.table import Table
 from omnigraph.tables.verifying import index_fault, index_names
 from omnigraph.tasks.runner import Runner
 from omnigraph.tasks.target import Address, TableVersion, Target

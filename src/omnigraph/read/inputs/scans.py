@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from omnigraph._internal.deadlines import Deadline
-from omnigraph.tables import Table
 from omnigraph.tables.lance_errors import translated
+from omnigraph.tables.table import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa

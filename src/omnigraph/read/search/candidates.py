@@ -20,14 +20,13 @@ from omnigraph.language.catalog import Language
 from omnigraph.language.query.plan import Bm25, Nearest, TextMatch
 from omnigraph.language.query.search import MAX_EDITS
 from omnigraph.read.inputs.scans import scan_table
-from omnigraph.read.search import text
-from omnigraph.read.search import text as vectors
+from omnigraph.read.search import text, text as vectors
 from omnigraph.read.sql.shapes import NodeInput
 from omnigraph.snapshot import View
-from omnigraph.tables import IndexSpec, Table
 from omnigraph.tables.addresses import ROW_ID
-from omnigraph.tables.indexes import coverage
+from omnigraph.tables.indexes import IndexSpec, coverage
 from omnigraph.tables.searching import find_nearest, find_text
+from omnigraph.tables.table import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa

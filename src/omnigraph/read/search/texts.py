@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from omnigraph.embedding import TextVector
-from omnigraph.embedding.filling import is_text
+from omnigraph.embedding.filling import TextVector, is_text
 from omnigraph.errors import UsageError
 from omnigraph.expressions.functions import Arguments
 from omnigraph.language.query.plan import ReadPlan, TextQuery

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 
 from omnigraph.errors import PreconditionFailed, UsageError
-from omnigraph.graph import Branch, Distance
+from omnigraph.graph.arguments import Distance
+from omnigraph.graph.branches import Branch
 from omnigraph.server.calls import MAIN, HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.shapes import commit_shape, merge_detail, merge_shape, review_shape
@@ -71,7 +72,7 @@ def delete_branch(call: RouteCall) -> HandlerResult:
 
 @handles("cluster_mergeBranches")
 def merge_branches(call: RouteCall) -> HandlerResult:
-    from omnigraph.merge import Resolution
+    from omnigraph.merge.resolutions import Resolution
 
     body = call.body
     dry_run, expect = body.get("dry_run", False), body.get("expect")

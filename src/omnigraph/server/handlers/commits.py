@@ -12,7 +12,7 @@ from omnigraph.server.shapes import commit_shape
 from omnigraph.wire.members import present
 
 if TYPE_CHECKING:
-    from omnigraph.history import Commit
+    from omnigraph.history.values import Commit
 
 _FILTERED_PAGE = 1_000
 """Commits that are looked at in one go when some are left out."""

@@ -20,7 +20,7 @@ from omnigraph.wire.changes import feed_json
 from omnigraph.wire.members import JsonObject
 
 if TYPE_CHECKING:
-    from omnigraph.changes import FeedPage
+    from omnigraph.changes.feed import FeedPage
 
 MAX_WAIT_SECONDS = 60
 COMMENT_SECONDS = 15.0

@@ -26,8 +26,8 @@ from omnigraph.wire.writes import migration_json
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from omnigraph.changes import EntityChange
-    from omnigraph.history import Commit
+    from omnigraph.changes.entity_changes import EntityChange
+    from omnigraph.history.values import Commit
 
 MAX_REFS = 100
 MAX_LOG_DEPTH = 100_000

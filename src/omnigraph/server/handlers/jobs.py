@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import NotFound, RecordError, UsageError
-from omnigraph.policy import AccessRequest, is_allowed
+from omnigraph.policy.ask import AccessRequest, is_allowed
 from omnigraph.server.calls import MAIN, REPLAYED, HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.feeds import event
@@ -23,7 +23,7 @@ from omnigraph.wire.members import JsonObject
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from omnigraph.graph import PreparedWrite
+    from omnigraph.graph.maintenance import PreparedWrite
     from omnigraph.load.receipt import LoadReceipt
 
 PIECE_BYTES = 64 * 1024

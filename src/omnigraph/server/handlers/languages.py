@@ -79,7 +79,7 @@ def _query_diagnostics(text: str, report: LintReport) -> list[JsonObject]:
 
 
 def _schema_diagnostics(text: str) -> list[JsonObject]:
-    from omnigraph.graph import lint_schema
+    from omnigraph.graph.texts import lint_schema
     from omnigraph.language.schema.compiler import compile_schema
 
     try:

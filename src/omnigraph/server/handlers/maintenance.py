@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnigraph.policy import ACTIONS, AccessRequest, Action, Authorizer, ask_on, denied, is_allowed
+from omnigraph.policy.ask import ACTIONS, AccessRequest, Action, Authorizer, ask_on, denied, is_allowed
 from omnigraph.server.calls import HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.shapes import commit_shape

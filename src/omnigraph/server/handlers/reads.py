@@ -14,7 +14,7 @@ from omnigraph.server.shapes import read_shape, snapshot_shape
 from omnigraph.wire.writes import schema_json
 
 if TYPE_CHECKING:
-    from omnigraph.read import Result
+    from omnigraph.read.result import Result
 
 PIECE_CELLS = 20_000
 """So much of an answer is encoded between two looks at the time."""

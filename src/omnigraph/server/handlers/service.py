@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from omnigraph.cluster import ClusterConfig, LedgerStore, apply, books_of, plan, read_config
+from omnigraph.cluster.applying import apply
+from omnigraph.cluster.config import ClusterConfig, read_config
+from omnigraph.cluster.ledger import LedgerStore
+from omnigraph.cluster.planning import plan
+from omnigraph.cluster.policies import books_of
 from omnigraph.errors import UsageError
 from omnigraph.features import FORMAT
 from omnigraph.server.calls import HandlerResult, RouteCall

@@ -14,7 +14,7 @@ from omnigraph.server.route import NDJSON
 from omnigraph.wire.changes import commit_page_json
 
 if TYPE_CHECKING:
-    from omnigraph.changes import FeedPage
+    from omnigraph.changes.feed import FeedPage
 
 MAX_PAGE_CHANGES = 8_192
 CAPTURES = 5

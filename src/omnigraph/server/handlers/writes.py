@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import AlreadyExists, NotFound, UsageError
 from omnigraph.graph.stored_queries import StoredQuery
-from omnigraph.policy import ask_on
+from omnigraph.policy.ask import ask_on
 from omnigraph.server.calls import MAIN, REPLAYED, HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.reads import check_text, run_query
@@ -17,7 +17,7 @@ from omnigraph.server.shapes import change_detail, change_shape, optional_commit
 from omnigraph.wire.queries import query_json
 
 if TYPE_CHECKING:
-    from omnigraph.write import TypeCounts
+    from omnigraph.write.receipt import TypeCounts
 
 
 @handles("cluster_mutate", "cluster_mutate_if_graph_commit", "cluster_change")
@@ -51,7 +51,7 @@ def run_mutation(call: RouteCall, text: str, name: str | None) -> HandlerResult:
 
 def counts_of(call: RouteCall, commit_id: str) -> dict[str, TypeCounts]:
     """What a commit changed, by table key."""
-    from omnigraph.write import TypeCounts
+    from omnigraph.write.receipt import TypeCounts
 
     counts: dict[str, Counter[str]] = {}
     page_token = None

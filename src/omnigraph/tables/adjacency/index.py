@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph._internal.runtime import ByteCache
 from omnigraph.errors import StorageError
-from omnigraph.storage import Store
+from omnigraph.storage.store import Store
 from omnigraph.tables.addresses import OFFSET_BITS, ROW_ADDRESS, Fragment
 from omnigraph.tables.adjacency.edges import (
     EdgeBase,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from omnigraph._internal.runtime import ByteCache
 from omnigraph.errors import ObjectMissing, StorageError
-from omnigraph.storage import Store
+from omnigraph.storage.store import Store
 
 if TYPE_CHECKING:
     import numpy as np

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph._internal.runtime import ByteCache
 from omnigraph.errors import StorageError
-from omnigraph.storage import Store
+from omnigraph.storage.store import Store
 from omnigraph.tables.adjacency.segment import Covered, Header, Segment, SegmentLostError, open_segment, write_segment
 from omnigraph.tables.lance_errors import translated
 
