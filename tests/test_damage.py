@@ -32,6 +32,7 @@ from omnigraph.tables import verifying
 from omnigraph.tasks.engines import Lost
 from omnigraph.tasks.runner import LocalRunner
 
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "damage.md"
 Repaired = Literal["cannot be opened", "named", "rebuilt", "built again", "reset", "dropped"]
 
 SCHEMA = "node Person { name: String @key  age: I32?  body: String? @index }\nedge Knows: Person -> Person"
@@ -350,8 +351,19 @@ def check_repair(folder: Path, repaired: Repaired, file: Path, written: bytes, l
             assert graph.maintenance.repair(lost=lost, dry_run=False).steps == ()
 
 
-def guide_table() -> str:
-    """The table of the guide: what each kind of damage does, and what repair does about it."""
+HEAD = """# Damage to each kind of file
+
+What the loss of a file, or of a part of it, does on local disk, and what [`omnigraph repair`](../operations.md#repair) does about it.
+*error*: every command that needs the file ends in `damaged`, which names it, and `verify` finds it; *`verify`*: only verification looks
+at it; *unseen*: nothing else names the file, so without it the graph is what it was before the file was written. A lost watermark shows
+as lost entries below it. A lease that cannot be read remains in force until it is an hour old. Generated from the tests that do each
+of these damages.
+
+"""
+
+
+def page() -> str:
+    """The page of the reference: what each kind of damage does, and what repair does about it."""
     words: dict[Repaired, str] = {
         "cannot be opened": "nothing: the graph cannot be opened without it",
         "named": "names it",
@@ -371,11 +383,12 @@ def guide_table() -> str:
             for harm in HARMS
         ]
         lines.append(f"| {kind} | {' | '.join(seen)} | {' or '.join(words[one] for one in REPAIRS[kind])} |")
-    return "\n".join(lines) + "\n"
+    return HEAD + "\n".join(lines) + "\n"
 
 
-def test_the_table_in_the_guide_says_what_is_tested_here() -> None:
-    assert guide_table() in (Path(__file__).parents[1] / "docs" / "operations.md").read_text(encoding="utf-8")
+def test_the_page_says_what_is_tested_here() -> None:
+    """`PYTHONPATH=tests python -c 'import test_damage; print(test_damage.page(), end="")' > docs/reference/damage.md` makes it."""
+    assert PAGE.read_text(encoding="utf-8") == page()
 
 
 def test_a_repair_of_a_branch_is_refused_when_somebody_wrote_meanwhile(folder: Path) -> None:

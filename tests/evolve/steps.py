@@ -1,6 +1,6 @@
-"""Every step of a schema change, once: the tests apply it to graphs, and the guide prints it.
+"""Every step of a schema change, once: the tests apply it to graphs, and a page of the reference prints it.
 
-PYTHONPATH=tests python tests/evolve/steps.py       the table of docs/schema.md
+PYTHONPATH=tests python tests/evolve/steps.py > docs/reference/schema-changes.md
 """
 
 from __future__ import annotations
@@ -112,13 +112,23 @@ STEPS = [
 ]  # fmt: skip
 
 
+HEAD = """# Changes of a schema
+
+Every change that `omnigraph schema plan` can show, and when [`schema apply`](../schema.md#changing-a-schema) makes it: always, if the data
+allows it, or never. Generated from the tests that make each of these changes.
+
+| change | possible | in the plan |
+|---|---|---|
+"""
+
+
 def as_markdown() -> str:
-    """The table of the guide."""
-    rows = ["| change | possible | in the plan |", "|---|---|---|"]
-    for step in STEPS:
-        rows.append(f"| {step.title} | {step.outcome} | {'<br>'.join(f'`{line}`' for line in step.lines)} |")
-    return "\n".join(rows)
+    """The page."""
+    rows = [
+        f"| {step.title} | {step.outcome} | {'<br>'.join(f'`{line}`' for line in step.lines)} |\n" for step in STEPS
+    ]
+    return HEAD + "".join(rows)
 
 
 if __name__ == "__main__":
-    print(as_markdown())
+    print(as_markdown(), end="")
