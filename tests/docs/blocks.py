@@ -6,7 +6,6 @@
 ```text output         what the commands before it print
 ```python              run in one namespace per page
 ```sh spark            the same, in the tests that have Spark
-```sh cluster          in test_cluster.py, with a Spark cluster and an S3 server
 ```text                for the reader only
 """
 
@@ -48,10 +47,6 @@ class Block:
     @property
     def on_spark(self) -> bool:
         return "spark" in self.words
-
-    @property
-    def on_cluster(self) -> bool:
-        return "cluster" in self.words
 
 
 def blocks_of(page: Path) -> Iterator[Block]:

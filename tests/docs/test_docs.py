@@ -38,8 +38,7 @@ def test_page_works_as_written(page: Path, tmp_path: Path, programs: Path, monke
     monkeypatch.chdir(tmp_path)
     runner = Runner(page, tmp_path, programs)
     for block in blocks_of(page):
-        if not block.on_cluster:
-            runner.run(block)
+        runner.run(block)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
