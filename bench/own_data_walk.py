@@ -1,4 +1,4 @@
-"""A stranger's folder: the commands of docs/own-data.md for five data sets, from files to ten answers each, with their times.
+"""A stranger's folder: the commands of docs/own-data.md for five data sets, from files to five answers each, with their times.
 
     python bench/own_data_walk.py
 
@@ -54,7 +54,7 @@ def main() -> None:
                 total, total_used = total + seconds, total_used + used
                 rows = answer.count("\n") - 1
                 print(f"{seconds:6.1f} {used:6.1f}  {' '.join(command)} --format csv    (rows: {rows})", flush=True)
-            print(f"{total:6.1f} {total_used:6.1f}  from the files to ten answers: {name}", flush=True)
+            print(f"{total:6.1f} {total_used:6.1f}  from the files to the answers: {name}", flush=True)
 
 
 if __name__ == "__main__":
