@@ -375,7 +375,7 @@ import lance, duckdb, numpy, pyarrow.compute
 import omnigraph
 from omnigraph.read import engine, execution
 from omnigraph.read.explaining import explain
-from omnigraph.read.strategies import dense, direct, factored, scan
+from omnigraph.read.strategies import arrays, dense, direct, scan
 graph, text, params = json.load(sys.stdin)
 opened = omnigraph.open(graph)
 opened.query("query q($id: I64) { match { $s: State { sid: $id } } return { $s.state as state } }", {"id": 1})

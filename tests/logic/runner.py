@@ -23,12 +23,10 @@ from omnigraph.language.query.mutations import bind_parameters, compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import strategies
 from omnigraph.read.execution import run_read
-from omnigraph.read.executor import paths, sources, walks
+from omnigraph.read.executor import counting, matching, paths, sources, walks
 from omnigraph.read.result import Result
-from omnigraph.read.strategies import counting, grouping
 from omnigraph.read.strategies.arrays import ARRAYS
 from omnigraph.read.strategies.dense import DENSE
-from omnigraph.read.strategies.factored import FACTORED
 from omnigraph.read.strategies.scan import SCAN
 from omnigraph.read.strategies.strategy import Mode
 from omnigraph.snapshot import View
@@ -88,19 +86,23 @@ def local(mode: Mode) -> Engine:
 
 
 def few(view: View, plan: ReadPlan, parameters: Mapping[str, object]) -> Result:
-    """Nothing is looked up, everything is counted node by node, and groups are left to the engine."""
+    """Nothing is looked up, and whatever can be counted node by node is, of all nodes."""
     with (
-        patch.object(strategies, "order", lambda: (FACTORED, DENSE, SCAN)),
-        patch.object(counting, "FEW_SHARE", 0),
-        patch.object(grouping, "MAX_ROWS", 0),
+        patch.object(strategies, "order", lambda: (ARRAYS, DENSE, SCAN)),
+        patch.object(counting, "FOLLOWED_COST", 2**40),
+        patch.object(matching, "FOLLOWED_COST", 2**40),
     ):
         return run_read(view, plan, parameters, now=NOW)
 
 
 def arrays(view: View, plan: ReadPlan, parameters: Mapping[str, object]) -> Result:
-    """Everything that the executor covers, as if every read had many rows: codes for values, many starts at once."""
+    """Everything that the executor covers, as if every read had many rows: codes for values, many starts at once, what is
+    counted is followed and grouped."""
     with (
         patch.object(strategies, "order", lambda: (ARRAYS, SCAN)),
+        patch.object(counting, "FOLLOWED_COST", 0),
+        patch.object(matching, "FOLLOWED_COST", 0),
+        patch.object(matching, "MIN_GROUPED", 2**40),
         patch.object(sources, "MIN_CODED", 1),
         patch.object(walks, "FEW_SOURCES", 0),
         patch.object(paths, "FEW_TARGETS", 0),

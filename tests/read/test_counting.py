@@ -12,9 +12,9 @@ from read.graphs import commit, new_graph, query
 from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read import strategies
+from omnigraph.read.executor import counting, matching
 from omnigraph.read.explaining import explain
-from omnigraph.read.strategies import counting, factored, grouping
-from omnigraph.read.strategies.counting import Counting
+from omnigraph.read.strategies.arrays import ARRAYS
 from omnigraph.read.strategies.strategy import InputChoice
 from omnigraph.snapshot import View
 
@@ -82,37 +82,19 @@ QUERIES = [
 
 
 @pytest.mark.parametrize("text", QUERIES)
-@pytest.mark.parametrize("share", [0, 2, counting.FEW_SHARE, 10**9])
-@pytest.mark.parametrize("rows", [0, grouping.MAX_ROWS])
+@pytest.mark.parametrize("cost", [0, 1, counting.FOLLOWED_COST, 10**9])
+@pytest.mark.parametrize("groups", [0, matching.MIN_GROUPED])
 def test_counts_are_those_of_a_join(
-    view: View, monkeypatch: pytest.MonkeyPatch, text: str, share: int, rows: int
+    view: View, monkeypatch: pytest.MonkeyPatch, text: str, cost: int, groups: int
 ) -> None:
     written = f"query q() {{ {text.replace(chr(39), chr(34))} }}"
     expected = query(view, written, mode="scan").to_json()
-    monkeypatch.setattr(counting, "FEW_SHARE", share)
-    monkeypatch.setattr(grouping, "MAX_ROWS", rows)
-    monkeypatch.setattr(strategies, "order", lambda: (factored.FACTORED,))
+    monkeypatch.setattr(counting, "FOLLOWED_COST", cost)
+    monkeypatch.setattr(matching, "FOLLOWED_COST", cost)
+    monkeypatch.setattr(matching, "MIN_GROUPED", groups)
+    monkeypatch.setattr(matching, "GROUPED_SHARE", min(groups, matching.GROUPED_SHARE))
+    monkeypatch.setattr(strategies, "order", lambda: (ARRAYS,))
     assert query(view, written).to_json() == expected
-
-
-def test_few_nodes_are_followed_and_many_are_not(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[dict[str, int]] = []
-    narrow = Counting._narrow
-
-    def watched(self: Counting) -> None:
-        narrow(self)
-        seen.append({variable: len(nodes) for variable, nodes in self.few.items()})
-
-    monkeypatch.setattr(Counting, "_narrow", watched)
-    monkeypatch.setattr(strategies, "order", lambda: (factored.FACTORED,))
-    query(
-        view,
-        'query q() { match { $p likes $t $p livesIn $c $c.name = "c17" } return { count($p) as n } }',
-    )
-    query(view, 'query q() { match { $p likes $t $p.tier = "pro" } return { count($t) as n } }')
-    assert seen[0]["c"] == 1
-    assert 0 < seen[0]["p"] <= PEOPLE // counting.FEW_SHARE
-    assert seen[1] == {}
 
 
 def explained(view: View, text: str) -> tuple[InputChoice, ...]:
@@ -121,10 +103,19 @@ def explained(view: View, text: str) -> tuple[InputChoice, ...]:
     return explain(view, plan, {}).choices
 
 
-def test_too_many_matches_of_the_group_key_are_left_to_the_engine(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_nodes_are_followed_and_many_are_counted(view: View) -> None:
+    few = 'query q() { match { $p likes $t $p livesIn $c $c.name = "c17" } return { count($p) as n } }'
+    many = 'query q() { match { $p likes $t $p.tier = "pro" } return { count($t) as n } }'
+    hops = {choice.what: choice for choice in explained(view, few)}
+    assert hops["$p LivesIn $c"].estimate != "counted"
+    assert 0 < (hops["$p LivesIn $c"].rows or 0) <= PEOPLE // 8
+    assert [choice.estimate for choice in explained(view, many) if choice.path == "csr"] == ["counted"]
+
+
+def test_counts_that_do_not_fit_are_left_to_the_engine(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "query q() { match { $a knows $b $b livesIn $c } return { $a.name as a, $c.name as c, count($b) as n } }"
     expected = query(view, text, mode="scan").to_json()
-    assert {choice.estimate for choice in explained(view, text)} == {"summed"}
-    monkeypatch.setattr(factored, "MAX_MATCHES", 100)
-    assert {choice.estimate for choice in explained(view, text)} != {"summed"}
+    assert "csr" in {choice.path for choice in explained(view, text) if choice.estimate == ""}
+    monkeypatch.setattr(matching, "BYTES_PER_ROW", 2**40)
+    assert {choice.estimate for choice in explained(view, text) if choice.path == "csr"} != {""}
     assert query(view, text).to_json() == expected

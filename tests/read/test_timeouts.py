@@ -21,9 +21,9 @@ from omnigraph.language.query.mutations import compile_query
 from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read.execution import instant, run_read
 from omnigraph.read.strategies import answer, strategy
+from omnigraph.read.strategies.arrays import ARRAYS
 from omnigraph.read.strategies.dense import DENSE
 from omnigraph.read.strategies.direct import DIRECT
-from omnigraph.read.strategies.factored import FACTORED
 from omnigraph.read.strategies.reduction import REDUCTION
 from omnigraph.read.strategies.scan import SCAN
 from omnigraph.read.strategies.strategy import Mode, Read
@@ -62,7 +62,7 @@ class Ticks:
 STRATEGIES: list[tuple[strategy.Strategy, Mode, str, int]] = [
     (DIRECT, "auto", 'match { $p: P { name: "p1" } $p knows{1,3} $q } return { $q.age }', 4),
     (REDUCTION, "index", 'match { $p: P { name: "p1" } $p knows{1,3} $q } return { $q.age }', 4),
-    (FACTORED, "auto", "match { $p knows $q $q knows $r $r.age > 5 } return { $p.name as n, count($r) as c }", 5),
+    (ARRAYS, "auto", "match { $p knows $q $q knows $r $r.age > 5 } return { $p.name as n, count($r) as c }", 5),
     (DENSE, "csr", "match { $p knows{1,3} $q $q.age > 1 } return { $p.age as a, $q.age as b }", 5),
     (SCAN, "scan", "match { $p knows $q } return { $p.age as a, $q.age as b }", 3),
     (SCAN, "scan", 'match { $p: P } return { bm25($p.bio, "graphs") as s }', 3),

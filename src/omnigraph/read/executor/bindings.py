@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
-from operator import mul
 from typing import TYPE_CHECKING
 
+from omnigraph.language.query.plan import PropertyRef
 from omnigraph.tables.ascending import IntegerSet, is_member, stable_order
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bindings:
-    """`columns` have `rows` numbers each. `is_set`: one column, ascending, each number once."""
+    """`columns` have `rows` numbers each. `is_set`: one column besides weights, ascending, each number once."""
 
     rows: int
     columns: dict[str, np.ndarray]
@@ -34,32 +33,46 @@ class Bindings:
         rows = int(places.sum()) if places.dtype == bool else len(places)
         return Bindings(rows, columns, self.is_set and places.dtype == bool)
 
+    def keeping(self, mask: np.ndarray) -> Bindings:
+        return self if mask.all() else self.take(mask)
+
     def adding(self, **columns: np.ndarray) -> Bindings:
-        return Bindings(self.rows, {**self.columns, **columns}, costs=self.costs)
+        is_set = self.is_set and all(name.startswith(WEIGHT) for name in columns)
+        return Bindings(self.rows, {**self.columns, **columns}, is_set, costs=self.costs)
 
-    @cached_property
-    def weights(self) -> np.ndarray | None:
-        """How many matches each row stands for; None if one. Raises NotCovered if that is too large a number."""
-        weights = [numbers for name, numbers in self.columns.items() if name.startswith(WEIGHT)]
-        if len(weights) > 1 and math.prod(float(numbers.max(initial=1)) for numbers in weights) >= MAX_EXACT:
-            raise NotCovered
-        return reduce(mul, weights) if weights else None
+    def weights(self, measure: str = "") -> np.ndarray | None:
+        """How many matches each row stands for, or what they sum up to; None for one match each."""
+        factors: dict[str, np.ndarray] = {}
+        for name, numbers in self.columns.items():
+            factor, _, variant = name.partition(MEASURE)
+            if name.startswith(WEIGHT) and (variant == measure or (not variant and factor not in factors)):
+                factors[factor] = numbers
+        return product(list(factors.values())) if factors else None
 
-    def collapsed(self) -> Bindings:
-        """One row that stands for all matches."""
+    def grouped(self, names: Sequence[str], factor: str, measures: Sequence[Measure]) -> Bindings:
+        """A row for each different combination of these columns, with the weights of all its rows."""
         import numpy as np
 
-        total = self.rows if self.weights is None else float(self.weights.sum(dtype=np.float64))
-        if total >= MAX_EXACT:
-            raise NotCovered
-        return Bindings(1, {WEIGHT: np.array([int(total)])})
+        numbers, first = None, np.zeros(1, np.int64)
+        if names:
+            numbers, first = first_of_each(keys_of([[self.columns[name] for name in names]])[0])
+        columns = {name: self.columns[name][first] for name in names}
+        for measure in ("", *(measure.name for measure in measures)):
+            name = f"{factor}{MEASURE}{measure}" if measure else factor
+            weights = self.weights(measure)
+            columns[name] = (
+                np.array([self.rows if weights is None else exact_sum(weights)])
+                if numbers is None
+                else totals(numbers, weights, len(first))
+            )
+        return Bindings(len(first), columns, len(names) == 1)
 
     def once(self) -> Bindings:
         """Each different row once."""
         import numpy as np
 
-        if not self.columns:
-            return Bindings(min(self.rows, 1), {})
+        if not self.columns or self.is_set:
+            return self if self.columns else Bindings(min(self.rows, 1), {})
         _, first = first_of_each(keys_of([list(self.columns.values())])[0])
         return self if len(first) == self.rows else self.take(np.sort(first))
 
@@ -71,30 +84,90 @@ MIN_HASHED = 4_096
 """At least so many values are looked up by hash; fewer by bisection."""
 MAX_EXACT = 2**53
 """Integers up to this are exact as doubles."""
+MAX_NUMBER = 2**62
+"""Further numbers may not fit in 64 bits."""
 WEIGHT = "#"
-"""The prefix of a column that says how many nodes of a variable each row stands for."""
+"""The prefix of a column by which the weight of each row is multiplied: how many matches it stands for."""
+MEASURE = "@"
+"""Between such a column's name and that of a measure, of which the column is the factor instead."""
 
 
 class NotCovered(Exception):
     """The executor does not cover this read, or its rows would not fit."""
 
 
+class TooManyMatches(NotCovered):
+    """Their number may not be exact, or not fit in 64 bits."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """The sum of a property over matches, or how many of them have it."""
+
+    operand: PropertyRef
+    is_sum: bool
+
+    @property
+    def name(self) -> str:
+        return f"{'sum' if self.is_sum else 'count'} {self.operand.variable}.{self.operand.column}"
+
+
 @dataclass(frozen=True)
 class Needs:
     """What a result needs of the rows of its outer pattern."""
 
-    leaves: frozenset[str] = frozenset()
-    """Variables that matter only by how many nodes they have for the rest of a match."""
+    countable: frozenset[str] = frozenset()
+    """Variables that matter only by how many nodes they have for the rest of a match, or by what these sum up to."""
     variables: frozenset[str] | None = None
     """Those that matter after the expansions; None for all."""
     is_count: bool = False
-    """Whether nothing matters but the number of matches of each group."""
+    """Whether nothing matters but the number of matches of each group, and `measures`."""
     is_set: bool = False
     """Whether it does not matter how often the same numbers of these variables match."""
+    measures: tuple[Measure, ...] = ()
 
 
 NO_COLUMNS = Bindings(1, {})
 """One row without variables: the match of an empty pattern."""
+
+
+def largest(numbers: np.ndarray) -> float:
+    """The largest absolute value."""
+    return max(abs(float(numbers.max())), abs(float(numbers.min()))) if len(numbers) else 0.0
+
+
+def product(factors: Sequence[np.ndarray]) -> np.ndarray:
+    """The product of numbers of the same rows. Raises TooManyMatches if it may not be exact."""
+    import numpy as np
+
+    whole = factors[0]
+    if len(factors) > 1 and math.prod(max(largest(factor), 1.0) for factor in factors) >= MAX_NUMBER:
+        raise TooManyMatches
+    for factor in factors[1:]:
+        whole = np.multiply(whole, factor, dtype=np.int64)
+    return whole
+
+
+def totals(groups: np.ndarray, numbers: np.ndarray | None, size: int) -> np.ndarray:
+    """The sums of numbers by group, of ones if there are none. Raises TooManyMatches if they may not be exact."""
+    import numpy as np
+
+    if numbers is None:
+        return np.bincount(groups, minlength=size)
+    if largest(numbers) * len(numbers) < MAX_EXACT or (bound := float(np.abs(numbers).sum(dtype=float))) < MAX_EXACT:
+        return np.bincount(groups, weights=numbers, minlength=size).astype(np.int64)
+    if bound >= MAX_NUMBER:
+        raise TooManyMatches
+    sums = np.zeros(size, np.int64)
+    np.add.at(sums, groups, numbers)
+    return sums
+
+
+def exact_sum(numbers: np.ndarray) -> int:
+    """Raises TooManyMatches if it may not fit in 64 bits."""
+    if largest(numbers) * len(numbers) >= MAX_NUMBER:
+        raise TooManyMatches
+    return int(numbers.sum())
 
 
 def concat(pieces: Sequence[Bindings]) -> Bindings:

@@ -4,8 +4,9 @@ next, until one table is left. Degrees are exact, so nothing is guessed but the 
 from __future__ import annotations
 
 import copy
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,12 @@ from omnigraph.expressions.predicates import Predicate, conjuncts
 from omnigraph.expressions.usage import blocks, variables
 from omnigraph.language.query.plan import ROWS, Binding, CountOf, Exists, Expansion, Expression, Given, Pattern, Unnest
 from omnigraph.read.executor.bindings import (
+    MEASURE,
     NO_COLUMNS,
     WEIGHT,
     Bindings,
     Matches,
+    Measure,
     Needs,
     NotCovered,
     are_among,
@@ -29,6 +32,7 @@ from omnigraph.read.executor.bindings import (
     first_of_each,
     keys_of,
 )
+from omnigraph.read.executor.counting import FOLLOWED_COST, MatchCounts, Subtree, subtree
 from omnigraph.read.executor.paths import PathFinder
 from omnigraph.read.executor.sources import ColumnSource, EdgeSource, NodeSource, StageSource, ValueSource
 from omnigraph.read.executor.values import Evaluator
@@ -54,6 +58,8 @@ PIECE_EDGES = 1_000_000
 NEEDS_ALL = Needs()
 PLANNED_EDGES = 2_048
 """Before more edges than this are followed at once, what follows is considered too."""
+GROUPED_SHARE, MIN_GROUPED = 4, 1_024
+"""Rows of which nothing but their number matters are grouped if there can be at most this many times as many groups, and some."""
 BYTES_PER_NUMBER = 8
 BYTES_PER_ROW = 64
 """For deciding how many rows fit: a few columns of numbers, and what is made of them on the way."""
@@ -352,6 +358,7 @@ class _Joining:
         bound_before = () if pattern.start_rows is None else pattern.start_rows.entities
         self.unbound = {b.variable: b for b in pattern.bindings if b.variable not in bound_before}
         self.reach: dict[tuple[object, ...], tuple[float, int]] = {}
+        self.factors = (f"{WEIGHT}{number}" for number in itertools.count())
 
     def run(self) -> Bindings:
         fixed = [condition for condition in self.conditions if not condition.variables]
@@ -373,27 +380,43 @@ class _Joining:
                 return self._in_pieces(pieces)
             else:
                 self._follow(move)
-        if self.needs.is_count and not self._needed():
-            return _counted(self.parts)
+        if self.needs.is_count:
+            if not self._needed():
+                return self._counted([self._without(part, set()) for part in self.parts])
+            self.parts = [self._pruned(part, set(), is_last=True) for part in self.parts]
         rows = NO_COLUMNS
-        for place, part in enumerate(sorted(self.parts, key=lambda part: part.rows)):  # Nothing times much is nothing.
-            if self.needs.is_count and not self._needed().intersection(part.columns):
-                part = Bindings(1, {f"{WEIGHT}{place}": part.collapsed().columns[WEIGHT]})
+        for part in sorted(self.parts, key=lambda part: part.rows):  # Nothing times much is nothing.
             self.matcher._reserve(rows.rows * part.rows, len(rows.columns) + len(part.columns))
             rows = self._filtered(cross(rows, part))
-        return self._shrunk(rows) if self.needs.is_count else rows
+        return self._with_one_weight(rows) if self.needs.is_count else rows
 
-    def _shrunk(self, rows: Bindings) -> Bindings:
-        """The rows with what their result needs of them, and one weight; one row if it needs nothing but their number."""
+    def _with_one_weight(self, rows: Bindings) -> Bindings:
+        """The rows with what their result needs of them, and one weight for each measure."""
         import numpy as np
 
-        needed = self._needed()
-        columns = {name: numbers for name, numbers in rows.columns.items() if name in needed}
-        if not columns and not self.conditions:
-            return rows.collapsed()
-        return Bindings(
-            rows.rows, {**columns, WEIGHT: np.ones(rows.rows, np.int64) if rows.weights is None else rows.weights}
-        )
+        rows = self._measured(rows, rows.columns)
+        columns = {name: rows.columns[name] for name in rows.columns if name in self._needed()}
+        for measure in ("", *(measure.name for measure in self.needs.measures)):
+            weights = rows.weights(measure)
+            name = f"{WEIGHT}{MEASURE}{measure}" if measure else WEIGHT
+            columns[name] = np.ones(rows.rows, np.int64) if weights is None else weights
+        return Bindings(rows.rows, columns)
+
+    def _counted(self, parts: Sequence[Bindings]) -> Bindings:
+        """One row that stands for every combination of the rows of all parts."""
+        import numpy as np
+
+        columns, totals = {}, [part.grouped((), WEIGHT, self.needs.measures).columns for part in parts]
+        for measure in ("", *(measure.name for measure in self.needs.measures)):
+            name = f"{WEIGHT}{MEASURE}{measure}" if measure else WEIGHT
+            total = math.prod(int(part[name][0]) for part in totals)
+            if abs(total) > MAX_COUNT and not measure:
+                hint = "connect its variables by edges"
+                raise ResourceExhausted("the pattern has more than 2^63 matches", hint=hint)
+            if abs(total) > MAX_COUNT:
+                raise NotCovered
+            columns[name] = np.array([total])
+        return Bindings(1, columns)
 
     # ------------------------------------------------------------ pieces
 
@@ -403,7 +426,8 @@ class _Joining:
 
         part = self._part(move.near)
         assert part is not None, "a move begins at what is bound"
-        is_whole = move.cost <= PIECE_EDGES or not move.hop.is_step or move.far in {*part.columns, *self.needs.leaves}
+        is_whole = move.cost <= PIECE_EDGES or not move.hop.is_step or move.far in part.columns
+        is_whole = is_whole or self._subtree(move, part) is not None
         if is_whole or any(hop.path is not None for hop in self.pending):
             return []
         rows, numbers = self._local(part, move.near, move.hop, move.is_forward)
@@ -471,10 +495,11 @@ class _Joining:
             fixed = len(Predicate(own, self.arguments).fixed)
             return rows * EQUAL_SHARE**fixed * OTHER_SHARE ** (len(own) - fixed)
 
-        touched = {end for hop in self.pending for end in (hop.source, hop.target)}
-        inner = [binding for binding in self.unbound.values() if binding.variable not in self.needs.leaves]
-        choices = [binding for binding in inner if binding.variable in touched or not self.pending]
-        return min(choices, key=expected)
+        hops = [{hop.source, hop.target} for hop in self.pending]
+        touched = set().union(*hops)
+        choices = [b for b in self.unbound.values() if b.variable in touched or not self.pending]
+        inner = [binding for binding in choices if binding.variable not in self.needs.countable]
+        return min(inner or choices, key=lambda b: (expected(b), -sum(b.variable in ends for ends in hops)))
 
     def _seed(self, binding: Binding) -> None:
         variable, named = binding.variable, self._named(binding)
@@ -513,7 +538,7 @@ class _Joining:
         return next((part for part in self.parts if variable in part.columns), None)
 
     def _walk(self, hop: Expansion, is_forward: bool) -> HopWalk:
-        return HopWalk(self.compact, hop, is_forward, self.arguments)
+        return HopWalk(self.compact, hop, is_forward, self.arguments, hop.edge_variable in self.needs.countable)
 
     def _next(self) -> Move | None:
         """The expansion that follows the fewest edges."""
@@ -582,10 +607,17 @@ class _Joining:
         near, walk = hop.source if is_forward else hop.target, self._walk(hop, is_forward)
         key = (near, hop.edges, walk.direction, hop.min_hops, hop.max_hops, hop.path is None)
         if key not in part.costs:
-            _, numbers = self._local(part, near, hop, is_forward)
-            cost = walk.cost(numbers)
+            if hop.is_step and self._is_whole(part, near):
+                cost = walk.neighbours.edge_count
+            else:
+                cost = walk.cost(self._local(part, near, hop, is_forward)[1])
             part.costs[key] = cost if hop.path is None else cost * 4
         return Move(hop, is_forward, part.costs[key])
+
+    def _is_whole(self, part: Bindings, variable: str) -> bool:
+        """Whether a part has every node of a variable's type once, in order."""
+        source = self.matcher.sources[variable]
+        return part.is_set and isinstance(source, NodeSource) and source.is_single and part.rows == source.size
 
     def _end_type(self, hop: Expansion, is_source: bool) -> str:
         edge = self.view.catalog.edges[hop.edge]
@@ -617,17 +649,19 @@ class _Joining:
         if hop.path is not None:
             self._follow_path(hop)
             return
+        tree = self._subtree(move, part)
         part = self._pruned(part, {hop.source, hop.target})
         other = self._part(move.far)  # The part itself if the expansion closes a cycle.
         rows, numbers = self._local(part, move.near, hop, move.is_forward)
-        if move.far in self.needs.leaves or (other is part and hop.is_step and hop.edge_variable is None):
-            self.unbound.pop(move.far, None)
-            part = self._pruned(part, {move.near, move.far} - self.needs.leaves)
-            self.parts[self.parts.index(part)] = self._filtered(self._reduced(move, part, rows, numbers))
+        if tree is not None:
+            self._count(move, tree, part, rows, numbers)
+            return
+        if other is part and hop.is_step and hop.edge_variable is None:
+            self.parts[self.parts.index(part)] = self._filtered(self._connected(move, part, rows, numbers))
             return
         self.matcher._reserve(0, 0)
         new: dict[str, np.ndarray] = {}
-        if hop.edge_variable is not None:
+        if hop.edge_variable is not None and hop.edge_variable not in self.needs.countable:
             owners, reached, new[hop.edge_variable] = self._edges(hop, move.is_forward, numbers)
         else:
             owners, reached = self._walk(hop, move.is_forward).pairs(numbers, self.matcher.most)
@@ -641,16 +675,16 @@ class _Joining:
             joined = part.take(owners).adding(**new)
         else:
             self.matcher._reserve(len(owners), len(part.columns) + len(new) + 1)
-            part = self._pruned(part, {move.far})
-            joined = part.take(owners).adding(**{move.far: reached}, **new)
+            kept = self._without(part, {move.far})
+            joined = kept.take(owners).adding(**{move.far: reached}, **new)
             joined = joined.once() if self.needs.is_set else joined
         self.unbound.pop(move.far, None)
         self.parts = [p for p in self.parts if p is not part and p is not other]
         if other is not None and other is not part:
             joined = self._joined(joined, other, move.far)
         self.parts.append(self._filtered(joined))
-        if self.needs.is_set:
-            self.parts[-1] = self._pruned(self.parts[-1], set()).once()
+        if self.needs.variables is not None:
+            self._pruned(self.parts[-1], set())
 
     def _needed(self) -> set[str]:
         """The variables that results, conditions and expansions will need."""
@@ -658,35 +692,127 @@ class _Joining:
         ends = {end for hop in self.pending for end in (hop.source, hop.target)}
         return ends.union(self.needs.variables, *(condition.variables for condition in self.conditions))
 
-    def _pruned(self, part: Bindings, ends: set[str]) -> Bindings:
-        """The part without the variables that nothing needs any more."""
+    def _without(self, part: Bindings, ends: set[str]) -> Bindings:
+        """The part without the variables that nothing needs any more but their measures, which become factors."""
         if self.needs.variables is None:
             return part
         kept = self._needed() | ends
-        names = [name for name in part.columns if name in kept or name.startswith(WEIGHT)]
-        if len(names) == len(part.columns):
-            return part
-        pruned = part.only(names)
+        gone = [name for name in part.columns if name not in kept and not name.startswith(WEIGHT)]
+        part = self._measured(part, gone)
+        return part.only([name for name in part.columns if name not in gone]) if gone else part
+
+    def _measured(self, part: Bindings, names: Collection[str]) -> Bindings:
+        """The part with the measures of these variables as factors."""
+        measures = [measure for measure in self.needs.measures if measure.operand.variable in names]
+        factors = [f"{WEIGHT}{measure.operand.variable}{MEASURE}{measure.name}" for measure in measures]
+        values = [self._values(measure, part) for measure in measures]
+        return part.adding(**dict(zip(factors, values, strict=True))) if measures else part
+
+    def _pruned(self, part: Bindings, ends: set[str], *, is_last: bool = False) -> Bindings:
+        """The same with equal rows together, where that is worth it."""
+        pruned = self._without(part, ends)
+        names = [name for name in pruned.columns if not name.startswith(WEIGHT)]
+        if self.needs.is_set and pruned is not part:
+            pruned = pruned.once()
+        elif self.needs.is_count and not pruned.is_set and (pruned is not part or is_last):
+            sizes = [self.matcher.sources[name] for name in names]
+            most = math.prod(source.size if isinstance(source, NodeSource) else part.rows for source in sizes)
+            if most <= GROUPED_SHARE * part.rows + MIN_GROUPED:
+                pruned = pruned.grouped(names, next(self.factors), self.needs.measures)
         self.parts[self.parts.index(part)] = pruned
         return pruned
 
-    def _reduced(self, move: Move, part: Bindings, rows: np.ndarray | None, numbers: np.ndarray) -> Bindings:
-        """The part's rows with a match at the far end, which is bound already or only counted."""
-        neighbours = self._walk(move.hop, move.is_forward).neighbours
+    # ------------------------------------------------------------ what is only counted
+
+    def _subtree(self, move: Move, part: Bindings) -> Subtree | None:
+        """What hangs on the far end of an expansion, if it is counted node by node rather than followed."""
+        if not self.needs.countable or self._part(move.far) is not None:
+            return None
+        tree = subtree(move.far, [hop for hop in self.pending if hop is not move.hop], self.needs.countable)
+        if tree is None or not move.hop.is_step or any(self._part(name) is not None for name in tree.variables):
+            return None
+        measured = {measure.operand.variable for measure in self.needs.measures}
+        if not tree.hops and move.far not in measured and not self._own(move.far):
+            return tree
+        types = {binding.variable: binding.types for binding in self.unbound.values()}
+        nodes = [sum(self.view.rows(f"node:{kind}") for kind in types[name]) for name in tree.variables]
+        edges = [sum(self.view.rows(f"edge:{kind}") for kind in hop.edges) for hop in (move.hop, *tree.followed)]
+        return tree if move.cost * FOLLOWED_COST >= sum(nodes) + sum(edges) else None
+
+    def _count(self, move: Move, tree: Subtree, part: Bindings, rows: np.ndarray | None, numbers: np.ndarray) -> None:
+        """The part's rows with how many matches of a tree each has."""
+        near = part if rows is None else part.take(rows)
+        chosen = None if rows is None and self._is_whole(part, move.near) else numbers
+        known: dict[str, Bindings | None] = {}
+
+        def nodes(variable: str) -> Bindings | None:
+            if variable not in known:
+                source, own = self.matcher.sources[variable], self._own(variable)
+                assert isinstance(source, NodeSource), "a variable that is only counted is a node"
+                self.matcher._reserve(source.size, 1)
+                whole = Bindings(len(source.living), {variable: source.living}, is_set=True)
+                known[variable] = self.matcher.filter(whole, own) if own else None
+            return known[variable]
+
+        def size(variable: str) -> int:
+            source = self.matcher.sources[variable]
+            assert isinstance(source, NodeSource), "as above"
+            return source.size
+
+        counts = MatchCounts(size, nodes, self._values, self._walk)
+        walk, factor = self._walk(move.hop, move.is_forward), f"{WEIGHT}{move.far}"
+        matches = counts.seen_from(walk, chosen, tree)
+        new = {factor: matches} | {
+            f"{factor}{MEASURE}{measure.name}": counts.seen_from(walk, chosen, tree, measure)
+            for measure in self.needs.measures
+            if measure.operand.variable in tree.variables
+        }
+        self.pending = [hop for hop in self.pending if hop not in tree.followed]
+        for name in tree.variables:
+            self.unbound.pop(name, None)
+        self.conditions = [c for c in self.conditions if c.variables.isdisjoint(tree.variables)]
+        counted = near.adding(**new)
+        if self._needed():  # Otherwise what has no match adds nothing.
+            counted = counted.keeping(matches > 0)
+        self.parts[self.parts.index(part)] = counted
+        self.matcher.note(hop_name(move.hop), "csr", counted.rows, "counted", move.cost)
+        for hop in tree.followed:
+            self.matcher.note(
+                hop_name(hop), "csr", sum(self.view.rows(f"edge:{name}") for name in hop.edges), "counted"
+            )
+        self._pruned(counted, set())
+
+    def _values(self, measure: Measure, rows: Bindings | None) -> np.ndarray:
+        """What a measure adds up, for nodes of its variable; for all of them if no rows are given."""
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        variable, operand = measure.operand.variable, measure.operand
+        if rows is None:
+            source = self.matcher.sources[variable]
+            assert isinstance(source, NodeSource), "measures are of nodes"
+            rows = Bindings(source.size, {variable: np.arange(source.size, dtype=np.int32)})
+        cells = self.matcher.values.column(rows, variable, operand.column)
+        if not measure.is_sum:
+            return np.asarray(pc.is_valid(cells)).astype(np.int64)
+        return np.asarray(pc.fill_null(cells.cast(pa.int64()), 0))
+
+    def _connected(self, move: Move, part: Bindings, rows: np.ndarray | None, numbers: np.ndarray) -> Bindings:
+        """The part's rows with an edge to their far end, which is bound too."""
         part = part if rows is None else part.take(rows)
-        if move.far in self.needs.leaves:
-            counts = neighbours.exact_counts(numbers)
-            part = part.adding(**{f"{WEIGHT}{move.far}": counts}).take(counts > 0)
-        else:
-            far, ends = self._local(part, move.far, move.hop, not move.is_forward)
-            part, numbers = (part, numbers) if far is None else (part.take(far), numbers[far])
-            part = part.take(neighbours.connects(numbers, ends))
+        far, ends = self._local(part, move.far, move.hop, not move.is_forward)
+        part, numbers = (part, numbers) if far is None else (part.take(far), numbers[far])
+        part = part.take(self._walk(move.hop, move.is_forward).neighbours.connects(numbers, ends))
         self.matcher.note(hop_name(move.hop), "csr", part.rows, "", move.cost)
         return part
 
     def _joined(self, left: Bindings, right: Bindings, on: str) -> Bindings:
         if right.is_set:
-            return left.take(are_members(left.columns[on], right.columns[on]))
+            left = left.take(are_members(left.columns[on], right.columns[on]))
+            weights = {name: numbers for name, numbers in right.columns.items() if name != on}
+            places = right.columns[on].searchsorted(left.columns[on]) if weights else None
+            return left.adding(**{name: numbers[places] for name, numbers in weights.items()})
         matches = Matches(left.columns[on], right.columns[on])
         self.matcher._reserve(matches.total, len(left.columns) + len(right.columns))
         first, second = matches.pairs()
@@ -775,16 +901,6 @@ class _Joining:
         self.matcher.note(hop_name(hop), "csr", rows.rows)
         self.parts = [part for part in self.parts if part is not source and part is not target]
         self.parts.append(self._filtered(rows))
-
-
-def _counted(parts: Sequence[Bindings]) -> Bindings:
-    """One row that stands for every combination of the rows of these parts."""
-    import numpy as np
-
-    total = math.prod(int(part.collapsed().columns[WEIGHT][0]) for part in parts)
-    if total > MAX_COUNT:
-        raise ResourceExhausted("the pattern has more than 2^63 matches", hint="connect its variables by edges")
-    return Bindings(1, {WEIGHT: np.array([total])})
 
 
 def _none() -> np.ndarray:

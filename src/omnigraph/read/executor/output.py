@@ -11,9 +11,19 @@ from typing import TYPE_CHECKING
 
 from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.interpreter import as_mask
+from omnigraph.expressions.usage import blocks, variables
 from omnigraph.language.query.plan import Aggregate, EntityRef, Expression, PropertyRef, ReadPlan, is_aggregated, walk
 from omnigraph.read.entities import objects
-from omnigraph.read.executor.bindings import MAX_EXACT, Bindings, NotCovered, dense_codes, first_of_each
+from omnigraph.read.executor.bindings import (
+    MAX_EXACT,
+    WEIGHT,
+    Bindings,
+    Measure,
+    NotCovered,
+    dense_codes,
+    first_of_each,
+    totals,
+)
 from omnigraph.read.executor.matching import PatternMatcher
 from omnigraph.read.executor.sources import NodeSource
 from omnigraph.read.executor.values import group_codes, sort_codes
@@ -90,6 +100,15 @@ def counts_matches(aggregate: Aggregate) -> bool:
     """Whether an aggregate is how many rows a group has."""
     operand, is_count = aggregate.operand, aggregate.function == "count" and not aggregate.distinct
     return is_count and isinstance(operand, EntityRef) and not operand.is_optional
+
+
+def measures_of(aggregate: Aggregate) -> list[Measure]:
+    """What an additive aggregate is made from, besides the number of matches: their sum, and how many of them have a value."""
+    operand = aggregate.operand
+    if not isinstance(operand, PropertyRef):
+        return []
+    present = [Measure(operand, is_sum=False)] if operand.type.nullable else []
+    return present if aggregate.function == "count" else [Measure(operand, is_sum=True), *present]
 
 
 def page(plan: ReadPlan, arguments: Arguments) -> tuple[int, int | None]:
@@ -207,6 +226,13 @@ def _split(keys: Sequence[Sequence[OrderBy]]) -> Iterator[OrderBy]:
         yield from several
 
 
+def _is_unique(numbers: np.ndarray) -> bool:
+    """Whether no number occurs twice."""
+    import numpy as np
+
+    return len(numbers) < 2 or bool((numbers[1:] > numbers[:-1]).all()) or bool(np.bincount(numbers + 1).max() <= 1)
+
+
 def _is_all(places: np.ndarray) -> bool:
     return len(places) == 0 or bool(
         places[0] == 0 and places[-1] == len(places) - 1 and (places[1:] > places[:-1]).all()
@@ -222,7 +248,10 @@ class Groups:
 
         self.output, self.rows = output, rows
         self.values = output.values
-        if keys:
+        keys = self._telling(keys)
+        if any(isinstance(key, EntityRef) and _is_unique(rows.columns[key.variable]) for key in keys):
+            self.numbers = first = np.arange(rows.rows)
+        elif keys:
             self.numbers, first = first_of_each(combined(map(self._key_codes, keys)))
         else:
             self.numbers, first = np.zeros(rows.rows, np.int64), np.zeros(1, np.int64)
@@ -230,6 +259,19 @@ class Groups:
         self.first = rows.take(first) if keys or rows.rows else Bindings(1, {})
         self.chosen: np.ndarray | None = None
         self._aggregates: dict[Aggregate, pa.Array] = {}
+
+    def _telling(self, keys: Sequence[Expression]) -> list[Expression]:
+        """The keys that tell the groups apart: what else is said of a node adds nothing to the node itself."""
+        named = set[str]()
+        for key in keys:
+            if isinstance(key, EntityRef | PropertyRef):
+                source = self.output.sources[key.variable]
+                if isinstance(source, NodeSource) and (isinstance(key, EntityRef) or source.is_key(key.column)):
+                    named.add(key.variable)
+        if not named:
+            return list(keys)
+        rest = [key for key in keys if not variables(key) <= named or blocks(key)]
+        return [*(EntityRef(name) for name in sorted(named)), *rest]
 
     def keeping(self, mask: np.ndarray) -> Groups:
         """The groups that a mask keeps."""
@@ -294,13 +336,8 @@ class Groups:
         import pyarrow as pa
 
         operand, function = aggregate.operand, aggregate.function
-        if self.rows.weights is not None:  # Then all aggregates count matches.
-            if self.rows.rows == self.total == 1:
-                return pa.array(self.rows.weights)
-            totals = np.bincount(self.numbers, weights=self.rows.weights, minlength=self.total)
-            if float(totals.sum()) >= MAX_EXACT:
-                raise NotCovered
-            return pa.array(totals.astype(np.int64))
+        if WEIGHT in self.rows.columns:  # Then all aggregates are additive.
+            return self._added(aggregate)
         if counts_matches(aggregate):
             return pa.array(np.bincount(self.numbers, minlength=self.total))
         if function == "count" and isinstance(operand, EntityRef):
@@ -326,6 +363,20 @@ class Groups:
                 present, numbers = present.take(pa.array(first)), numbers[first]
             return self._sum(aggregate, present, numbers)
         return self._sorted(aggregate, values)
+
+    def _added(self, aggregate: Aggregate) -> pa.Array:
+        import numpy as np
+        import pyarrow as pa
+
+        measures = measures_of(aggregate)
+        sums = [totals(self.numbers, self.rows.weights(m.name), self.total) for m in measures if m.is_sum]
+        present = next((measure.name for measure in measures if not measure.is_sum), "")
+        counts = totals(self.numbers, self.rows.weights(present), self.total)
+        if not sums:
+            return pa.array(counts)
+        if aggregate.function == "sum":
+            return pa.array(sums[0], arrow_type(aggregate.type), mask=counts == 0)
+        return pa.array(sums[0].astype(np.float64) / np.maximum(counts, 1), mask=counts == 0)
 
     def _count_distinct(self, codes: np.ndarray, numbers: np.ndarray) -> pa.Array:
         import numpy as np

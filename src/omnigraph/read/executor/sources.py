@@ -85,6 +85,10 @@ class NodeSource:
             return _with_nulls(numbers, lambda known: self._cells(self.types[0], name, known))
         return _with_nulls(numbers, lambda known: self._mixed(name, known))
 
+    def is_key(self, name: str) -> bool:
+        """Whether a column tells every two nodes apart."""
+        return self.is_single and (name == "id" or self.compact.view.catalog.nodes[self.types[0]].key == (name,))
+
     def few_columns(self, names: Sequence[str], numbers: np.ndarray) -> dict[str, pa.Array]:
         """Several columns, if so few rows are wanted that they are read together."""
         is_few = self.is_single and 0 < len(numbers) <= FEW_CELLS and int(numbers.min()) >= 0

@@ -32,10 +32,49 @@ class NodeNeighbours:
     compact: GraphArrays
     edges: tuple[str, ...]
     direction: Direction
+    per_edge: bool = False
+    """A neighbour for each edge, of one type in one direction."""
 
     @cached_property
     def parts(self) -> list[Adjacency]:
-        return [self.compact.neighbours(edge, way) for edge in self.edges for way in WAYS[self.direction]]
+        ways = WAYS[self.direction]
+        return [self.compact.neighbours(edge, way, per_edge=self.per_edge) for edge in self.edges for way in ways]
+
+    @cached_property
+    def _whole(self) -> Adjacency | None:
+        """All neighbours together; None if edges of several types lead to them."""
+        if len(self.edges) > 1:
+            return None
+        return self.compact.neighbours(self.edges[0], self.direction, per_edge=self.per_edge)
+
+    @property
+    def size(self) -> int:
+        """How many nodes there are to begin at."""
+        return self.parts[0].size
+
+    @property
+    def edge_count(self) -> int:
+        """About how many edges there are to follow."""
+        return len(WAYS[self.direction]) * sum(self.compact.view.rows(f"edge:{name}") for name in self.edges)
+
+    def degrees(self) -> np.ndarray:
+        """How many neighbours each node has."""
+        import numpy as np
+
+        if self._whole is not None:
+            return self._whole.degrees()
+        return np.bincount(self.expand(np.arange(self.size))[0], minlength=self.size)
+
+    def sums(self, values: np.ndarray, highest: float) -> np.ndarray:
+        """The sum of the neighbours' values of each node; no value is further from 0 than `highest`."""
+        import numpy as np
+
+        if self._whole is not None:
+            return self._whole.sums(values, highest)
+        owners, targets = self.expand(np.arange(self.size))
+        sums = np.zeros(self.size, np.int64)
+        np.add.at(sums, owners, values[targets])
+        return sums
 
     @cached_property
     def width(self) -> int:
@@ -104,6 +143,8 @@ class HopWalk:
     expansion: Expansion
     is_forward: bool
     arguments: Arguments
+    per_edge: bool = False
+    """Whether each edge counts, of those that one hop follows in one direction."""
 
     @cached_property
     def direction(self) -> Direction:
@@ -111,7 +152,11 @@ class HopWalk:
 
     @cached_property
     def neighbours(self) -> NodeNeighbours:
-        return NodeNeighbours(self.compact, self.expansion.edges, self.direction)
+        return NodeNeighbours(self.compact, self.expansion.edges, self.direction, self.per_edge)
+
+    @property
+    def back(self) -> HopWalk:
+        return HopWalk(self.compact, self.expansion, not self.is_forward, self.arguments, self.per_edge)
 
     def cost(self, numbers: np.ndarray) -> int:
         """How many edges will be followed: exact for one hop, an estimate for several."""

@@ -1,7 +1,7 @@
 """Reads on arrays of node numbers: the executor, tried twice.
 
-Before anything is looked up, it takes reads that begin at a few nodes, if the numbers they need are at hand. Counts over trees
-that would follow many edges are left to `factored`, which makes no rows of them. At last it takes whatever it covers.
+Before anything is looked up, it takes reads that begin at a few nodes, if the numbers they need are at hand. At last it takes
+whatever it covers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from omnigraph.errors import ArithmeticOverflow
 from omnigraph.expressions.interpreter import NotInterpreted
 from omnigraph.expressions.predicates import conjuncts, stated_column
-from omnigraph.expressions.usage import all_patterns, variables
+from omnigraph.expressions.usage import all_patterns, blocks, variables
 from omnigraph.language.query.plan import (
     Aggregate,
     Binary,
@@ -20,22 +20,22 @@ from omnigraph.language.query.plan import (
     Expansion,
     Expression,
     Pattern,
+    PropertyRef,
     ReadPlan,
     children,
     is_aggregated,
     walk,
 )
-from omnigraph.read.executor.bindings import Needs, NotCovered
+from omnigraph.read.executor.bindings import Measure, Needs, NotCovered
+from omnigraph.read.executor.counting import subtree
 from omnigraph.read.executor.matching import MAX_COUNT, MAX_SCANNED, PatternMatcher
-from omnigraph.read.executor.output import ResultTable, counts_matches
+from omnigraph.read.executor.output import ResultTable, counts_matches, measures_of
 from omnigraph.read.executor.sizes import MAX_MATCHES, refuse_endless
 from omnigraph.read.executor.values import is_covered
 from omnigraph.read.inputs import sources as inputs
 from omnigraph.read.inputs.adjacency import GraphArrays
-from omnigraph.read.strategies.strategy import Read, ResultAnswer, Strategy, TreeAnswer
-
-MAX_COUNTED = 16_384
-"""Counts over trees that follow more edges than this at once are left to `factored`."""
+from omnigraph.read.strategies.strategy import Read, ResultAnswer, Strategy
+from omnigraph.values.types import Scalar
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,6 @@ class ArraysForm:
     edge_types: frozenset[str]
     stated: tuple[tuple[tuple[str, ...], str], ...]
     """The types and the column of each variable that has a column of known value."""
-    is_counted: bool
-    """Whether `factored` may count its matches."""
     needs: Needs
     is_product: bool
     """Whether it counts the combinations of variables that nothing connects."""
@@ -63,6 +61,13 @@ def arrays_form(plan: ReadPlan) -> ArraysForm | None:
     if not all(map(is_covered, returned)) or not all(map(_is_covered, patterns)):
         return None
     types = {binding.variable: binding.types for binding in plan.pattern.bindings}
+    is_count = _is_count(plan, returned)
+    needs = Needs(
+        frozenset(_countable(plan, returned) if is_count else ()),
+        frozenset(_needed(plan, returned)),
+        is_count,
+        measures=tuple(dict.fromkeys(_measures(returned))) if is_count else (),
+    )
     stated = [(condition, stated_column(condition)) for condition in conjuncts(plan.pattern.filters)]
     return ArraysForm(
         plan,
@@ -73,10 +78,9 @@ def arrays_form(plan: ReadPlan) -> ArraysForm | None:
             for condition, column in stated
             if column is not None and variables(condition) == {column[0].variable} and column[0].variable in types
         ),
-        plan.grouped and _is_counted(plan),
-        Needs(frozenset(_leaves(plan, returned)), frozenset(_needed(plan, returned)), _is_count(plan, returned)),
-        _is_count(plan, returned) and not plan.pattern.expansions and len(plan.pattern.bindings) > 1,
-        _difference(plan) if _is_count(plan, returned) else None,
+        needs,
+        is_count and not plan.pattern.expansions and len(plan.pattern.bindings) > 1,
+        _difference(plan) if is_count else None,
     )
 
 
@@ -96,7 +100,7 @@ def _difference(plan: ReadPlan) -> tuple[ReadPlan, ReadPlan] | None:
     if types.get(kept) != types.get(gone) or gone in {name for other in others for name in variables(other)}:
         return None
     whole = replace(plan, pattern=replace(pattern, filters=others))
-    if not _is_counted(whole):
+    if subtree(kept, pattern.expansions, {*_countable(whole, columns)}) is None:
         return None
     hops: dict[object, Expansion] = {}
     for hop in pattern.expansions:
@@ -117,11 +121,13 @@ def _needed(plan: ReadPlan, returned: Sequence[Expression]) -> Iterator[str]:
     """The variables of results, unnests, optional blocks and the conditions on these."""
     pattern = plan.pattern
     yield from plan.tie_break
+    nodes = {binding.variable for binding in pattern.bindings} if _is_count(plan, returned) else ()
     for expression in (*returned, *(unnest.items for unnest in pattern.unnests)):
-        counted = {
-            inner.operand for inner in walk(expression) if isinstance(inner, Aggregate) and counts_matches(inner)
-        }
-        yield from variables(expression).difference(*(variables(operand) for operand in counted))
+        aggregates = [inner for inner in walk(expression) if isinstance(inner, Aggregate)]
+        held = [aggregate for aggregate in aggregates if not _is_additive(aggregate, nodes)]
+        outside = _outside_aggregates(expression) if is_aggregated(expression) else [expression]
+        for inner in (*outside, *held):
+            yield from variables(inner)
     for optional in pattern.optionals:
         yield from optional.outer
     if pattern.unnests or pattern.optionals:
@@ -136,7 +142,14 @@ def _is_count(plan: ReadPlan, returned: Sequence[Expression]) -> bool:
     used.update(name for optional in optionals for name in optional.outer)
     is_whole = not plan.pattern.unnests and not (optionals and plan.pattern.start_rows)
     is_whole = is_whole and all(_multiplies_rows(optional, used) for optional in optionals)
-    return is_whole and plan.grouped and not plan.distinct and all(map(counts_matches, aggregates))
+    nodes = () if plan.pattern.start_rows else {binding.variable for binding in plan.pattern.bindings}
+    is_additive = all(_is_additive(aggregate, nodes) for aggregate in aggregates)
+    return is_whole and plan.grouped and not plan.distinct and is_additive
+
+
+def _measures(returned: Sequence[Expression]) -> Iterator[Measure]:
+    for aggregate in (inner for expression in returned for inner in walk(expression) if isinstance(inner, Aggregate)):
+        yield from measures_of(aggregate)
 
 
 def _multiplies_rows(optional: Pattern, used: Collection[str]) -> bool:
@@ -149,36 +162,48 @@ def _multiplies_rows(optional: Pattern, used: Collection[str]) -> bool:
     return hop.is_step and not hop.reads_edges and len(binding.types) == 1 and binding.variable not in used
 
 
-def _leaves(plan: ReadPlan, returned: Sequence[Expression]) -> Iterator[str]:
+def _countable(plan: ReadPlan, returned: Sequence[Expression]) -> Iterator[str]:
+    """The variables of which nothing is asked but their own conditions, at ends of single hops; and of edges, nothing at all."""
     pattern, stage = plan.pattern, plan.pattern.start_rows
-    if not _is_count(plan, returned):
-        return
     keys = [inner for expression in returned if not is_aggregated(expression) for inner in walk(expression)]
     mixed = [child for expression in returned if is_aggregated(expression) for child in _outside_aggregates(expression)]
     used = set() if stage is None else {*stage.entities}
-    for expression in (*pattern.filters, *(unnest.items for unnest in pattern.unnests), *keys, *mixed):
+    for expression in (*(unnest.items for unnest in pattern.unnests), *keys, *mixed):
         used |= variables(expression)
+    edges = {hop.edge_variable for hop in pattern.expansions if hop.edge_variable is not None}
+    for condition in conjuncts(pattern.filters):
+        mentioned = variables(condition)
+        used |= mentioned if len(mentioned) > 1 or blocks(condition) or mentioned <= edges else set()
     for optional in pattern.optionals:
         used |= {*optional.outer}
     for hop in pattern.expansions:
-        used |= {hop.source, hop.target} if not hop.is_step or hop.reads_edges or hop.source == hop.target else set()
+        edge = hop.edge_variable
+        if edge is not None and edge not in used and hop.direction != "both" and not hop.others:
+            yield edge
+        elif hop.reads_edges or not hop.is_step:
+            used |= {hop.source, hop.target}
+        used |= {hop.source} if hop.source == hop.target else set()
+    ends = {end for hop in pattern.expansions for end in (hop.source, hop.target)}
     for binding in pattern.bindings:
-        name = binding.variable
-        ends = [(hop.source, hop.target) for hop in pattern.expansions if name in (hop.source, hop.target)]
-        if name not in used and len(binding.types) == len(ends) == 1:
-            yield name
-            used.update(ends[0])
+        if binding.variable in ends - used and len(binding.types) == 1:
+            yield binding.variable
 
 
 def _outside_aggregates(expression: Expression) -> Iterator[Expression]:
+    """The parts of an aggregated expression that are in no aggregate."""
     for child in () if isinstance(expression, Aggregate) else children(expression):
         yield from _outside_aggregates(child) if is_aggregated(child) else [child]
 
 
-def _is_counted(plan: ReadPlan) -> bool:
-    from omnigraph.read.strategies.factored import factored_form
-
-    return factored_form(plan) is not None
+def _is_additive(aggregate: Aggregate, nodes: Collection[str]) -> bool:
+    """Whether an aggregate of a group follows from those of its parts: how many matches there are, or a sum of whole numbers."""
+    operand = aggregate.operand
+    if counts_matches(aggregate):
+        return True
+    if aggregate.distinct or not isinstance(operand, PropertyRef) or operand.variable not in nodes:
+        return False
+    is_whole = operand.type.scalar in (Scalar.I32, Scalar.U32, Scalar.I64) and not operand.type.is_list
+    return aggregate.function == "count" or (aggregate.function in ("sum", "avg") and is_whole)
 
 
 def _is_covered(pattern: Pattern) -> bool:
@@ -193,7 +218,7 @@ def _seeded(read: Read) -> ResultAnswer | None:
         return None
     if not _is_at_hand(read, form):
         return None
-    return _answer(read, form, MAX_COUNTED if form.is_counted else None)
+    return _answer(read, form)
 
 
 def _has_few_rows(read: Read) -> bool:
@@ -220,9 +245,8 @@ def _is_at_hand(read: Read, form: ArraysForm) -> bool:
     )
 
 
-def _answer(read: Read, form: ArraysForm, most: int | None = None) -> ResultAnswer | None:
+def _answer(read: Read, form: ArraysForm) -> ResultAnswer | None:
     matcher = PatternMatcher(read.view, read.arguments, read.start_rows, form.needs)
-    matcher.most = matcher.most if most is None else min(most, matcher.most)
     try:
         table = ResultTable(matcher, read.plan).table(matcher.match(read.plan.pattern))
     except (NotCovered, NotInterpreted, ArithmeticOverflow):
@@ -245,15 +269,9 @@ def _subtracted(read: Read, plans: tuple[ReadPlan, ReadPlan]) -> ResultAnswer | 
     """The counts of the first plan less those of the second."""
     import pyarrow as pa
 
-    from omnigraph.read.strategies.factored import FACTORED
-
     parts = [Read(read.view, plan, read.arguments, read.mode) for plan in plans]
-    answers = [answered for part in parts if (answered := FACTORED.answer(part) or _any(part)) is not None]
-    tables = [
-        answered.table
-        for answered in answers
-        if not isinstance(answered, TreeAnswer) and isinstance(answered.table, pa.Table)
-    ]
+    answers = [answered for part in parts if (answered := _any(part)) is not None]
+    tables = [answered.table for answered in answers if isinstance(answered.table, pa.Table)]
     if len(tables) < len(parts):
         return None
     whole, same = ([column[0].as_py() for column in table.columns] for table in tables)

@@ -17,11 +17,20 @@ from omnigraph.expressions.interpreter import Interpreter, as_mask
 from omnigraph.expressions.predicates import Predicate, conjuncts, stated_column
 from omnigraph.expressions.usage import variables
 from omnigraph.language.catalog import Catalog
-from omnigraph.language.query.plan import Aggregate, Binding, EntityRef, Expression, Pattern, PropertyRef, ReadPlan
+from omnigraph.language.query.plan import (
+    Aggregate,
+    Binding,
+    Direction,
+    EntityRef,
+    Expansion,
+    Expression,
+    Pattern,
+    PropertyRef,
+    ReadPlan,
+)
 from omnigraph.read.inputs.adjacency import GraphArrays
 from omnigraph.read.result import Values
 from omnigraph.read.sql.key_columns import keys_as_ids
-from omnigraph.read.strategies.counting import DirectedExpansion, branch
 from omnigraph.read.strategies.forms import direct_form
 from omnigraph.read.strategies.strategy import InputChoice, Read, ResultAnswer, Strategy, hop_name
 from omnigraph.tables.adjacency.nodes import Nodes
@@ -33,6 +42,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
 
+FLIPPED: dict[str, Direction] = {"out": "in", "in": "out", "both": "both"}
 MAX_NAMED = 64
 """More named nodes than this are left to other strategies."""
 MAX_ROWS = 2_000
@@ -48,6 +58,22 @@ class Cell:
     variable: str
     column: str
     type: PropertyType
+
+
+@dataclass(frozen=True)
+class DirectedExpansion:
+    """An expansion as seen from one of its ends."""
+
+    expansion: Expansion
+    near: str
+    far: str
+    direction: Direction
+
+    @staticmethod
+    def of(expansion: Expansion, near: str) -> DirectedExpansion:
+        if expansion.source == near:
+            return DirectedExpansion(expansion, near, expansion.target, expansion.direction)
+        return DirectedExpansion(expansion, near, expansion.source, FLIPPED[expansion.direction])
 
 
 @dataclass(frozen=True)
@@ -153,7 +179,9 @@ def _ways(pattern: Pattern, start: str) -> tuple[DirectedExpansion, ...] | None:
         if following is None or {following.source, following.target} <= bound:
             return None
         pending.remove(following)
-        ways.append(branch(following, following.source if following.source in bound else following.target))
+        ways.append(
+            DirectedExpansion.of(following, following.source if following.source in bound else following.target)
+        )
         bound.add(ways[-1].far)
     return tuple(ways) if bound == {binding.variable for binding in pattern.bindings} else None
 
