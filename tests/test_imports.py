@@ -183,6 +183,28 @@ def test_a_thread_that_begins_elsewhere_waits_until_lance_is_loaded(tmp_path: Pa
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+LAZY_NUMPY = """
+import pickle, sys
+from omnigraph._internal.lazy_imports import np
+
+assert "numpy" not in sys.modules
+assert np.zeros(2).tolist() == [0, 0]
+numpy = sys.modules["numpy"]
+assert vars(np) is vars(numpy) and pickle.loads(pickle.dumps(np)) is numpy
+try:
+    np.no_such_name
+except AttributeError as error:
+    assert "numpy" in str(error)
+else:
+    raise AssertionError
+"""
+
+
+def test_a_lazy_module_has_the_names_of_its_module_once_it_is_used() -> None:
+    ran = subprocess.run([sys.executable, "-c", LAZY_NUMPY], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
 FEW_LINES = 80
 SMALL_FOR_A_REASON = {
     "language.grammar_reference": "only the generated pages load it",

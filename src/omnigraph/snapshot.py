@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.errors import Damaged, HistoryGap
 from omnigraph.history.chain import MAIN, swept
 from omnigraph.history.envelope import read_as, schema_key
@@ -23,8 +24,6 @@ from omnigraph.storage.store import Store
 from omnigraph.storage.syncing import Durability
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from omnigraph._internal.runtime import Runtime, WorkingMemory
     from omnigraph.embedding.filling import Embeddings
     from omnigraph.embedding.settings import EmbeddingSettings

@@ -1,13 +1,44 @@
-"""Packages whose modules are imported when one of their names is first used."""
+"""What is imported when it is first used: NumPy and Arrow, the modules of packages of ours, and optional packages."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import MissingExtra
+
+
+class LazyModule:
+    """Stands for a module, and imports it when a name of it is first used. From then on it has the module's own names."""
+
+    __slots__ = ("__dict__", "_name")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        module = import_module(self._name)
+        self.__dict__ = vars(module)
+        return getattr(module, attribute)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return import_module, (self._name,)
+
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+    import pyarrow.types as pt
+else:
+    np = LazyModule("numpy")
+    pa, pc = LazyModule("pyarrow"), LazyModule("pyarrow.compute")
+    pq, pt = LazyModule("pyarrow.parquet"), LazyModule("pyarrow.types")
+
+__all__ = ["lazy_attributes", "load_extra", "np", "pa", "pc", "pq", "pt"]
 
 # Optional packages: `pip install omnigraph` leaves them out, and each comes with an extra.
 

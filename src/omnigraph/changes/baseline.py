@@ -6,8 +6,8 @@ import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.changes.diff import type_order
 from omnigraph.changes.entity_changes import EVERYTHING, ChangeFilter
 from omnigraph.changes.feed import cursor_at
@@ -17,9 +17,6 @@ from omnigraph.language.catalog import EntityType
 from omnigraph.records.encoding import json_blocks
 from omnigraph.snapshot import Repository, View
 from omnigraph.storage.outputs import Target, outputs
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BATCH_ROWS = 8_192
 

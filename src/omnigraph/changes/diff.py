@@ -11,8 +11,8 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import pa, pc
 from omnigraph.changes.entity_changes import EVERYTHING, KINDS, OPS, ChangeFilter, EntityChange, TypeChanges, type_id_of
 from omnigraph.changes.stored_rows import MIN_CHUNK_ROWS, CarriedChange, TypeRows, chunk_rows, typed_rows_at
 from omnigraph.changes.table_diff import DELETE, INSERT, SAME, UPDATE, changes_in_order
@@ -22,9 +22,6 @@ from omnigraph.language.projection import TypePair, kind_of, type_pairs, wider_e
 from omnigraph.snapshot import View
 from omnigraph.tasks.runner import IN_PROCESS, ExchangingWorkers
 from omnigraph.values.arrow import entity_values
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 ROWS_PER_STEP = 8_192
 
@@ -147,8 +144,6 @@ def change_counts(
     before: View, after: View, *, only: ChangeFilter = EVERYTHING, workers: ExchangingWorkers = IN_PROCESS
 ) -> list[TypeChanges]:
     """How many entities of each changed type changed: nodes, then edges, by name."""
-    import pyarrow.compute as pc
-
     type_changes = []
     for earlier, later in changed_types(before, after, only):
         counts: Counter[int] = Counter()
@@ -179,9 +174,6 @@ def _wanted_rows(
     before: TypeRows, after: TypeRows, only: ChangeFilter, workers: ExchangingWorkers
 ) -> Iterator[pa.Table]:
     """The changed rows of a type that the filter selects, in order."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     for rows in map(really_changed, changes_in_order(before, after, workers)):
         if only.ops is not None:
             wanted = [number for number, op in enumerate(OPS) if op in only.ops]
@@ -193,8 +185,6 @@ def _wanted_rows(
 
 def really_changed(rows: pa.Table) -> pa.Table:
     """The rows without those that were only rewritten."""
-    import pyarrow.compute as pc
-
     return rows.filter(pc.not_equal(rows.column("op"), SAME))
 
 

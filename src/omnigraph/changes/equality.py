@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.language.catalog import EntityType
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 
 def differs(before: pa.Table, after: pa.Table, entity: EntityType) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Row by row, whether any value of the entity differs."""
-    import numpy as np
-
     different = np.zeros(before.num_rows, bool)
     for name in value_columns(entity):
         different |= ~equal_values(before.column(name), after.column(name))
@@ -28,15 +23,11 @@ def value_columns(entity: EntityType) -> list[str]:
 
 def aligned(rows: pa.Table, ids: pa.Array) -> pa.Table:
     """The rows of these entities, in this order; all null for entities without a row."""
-    import pyarrow.compute as pc
-
     return rows.take(pc.index_in(ids, value_set=rows.column("id")))
 
 
 def equal_values(first: pa.ChunkedArray, other: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Element by element, for two columns of one type."""
-    import pyarrow as pa
-
     left, right = (column.combine_chunks() for column in (first, other))
     if pa.types.is_list(left.type) or pa.types.is_fixed_size_list(left.type):
         return _equal_lists(left, right)
@@ -44,9 +35,6 @@ def equal_values(first: pa.ChunkedArray, other: pa.ChunkedArray) -> np.ndarray[A
 
 
 def _equal_scalars(first: pa.Array, other: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    import numpy as np
-    import pyarrow.compute as pc
-
     equal = pc.fill_null(pc.equal(first, other), False)
     equal = pc.or_(equal, pc.and_(pc.is_null(first), pc.is_null(other)))
     return np.array(equal.to_numpy(zero_copy_only=False), dtype=bool)
@@ -54,10 +42,6 @@ def _equal_scalars(first: pa.Array, other: pa.Array) -> np.ndarray[Any, np.dtype
 
 def _equal_lists(first: pa.Array, other: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Two lists are equal if their lengths are and no pair of elements differs."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     equal = _equal_scalars(pc.list_value_length(first), pc.list_value_length(other))
     places = np.flatnonzero(equal & pc.is_valid(first).to_numpy(zero_copy_only=False))
     left, right = (side.take(pa.array(places)) for side in (first, other))

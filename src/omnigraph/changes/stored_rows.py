@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import np, pa
 from omnigraph.language.catalog import EntityType
 from omnigraph.language.projection import project
 from omnigraph.tables.addresses import OFFSET_BITS, ROW_ADDRESS
@@ -14,10 +15,6 @@ from omnigraph.tables.changed_table import INLINE_FRAGMENT, ChangedTable
 from omnigraph.tables.layout import Layout
 from omnigraph.tables.table import Table
 from omnigraph.values.inline_rows import Inline, InlineChange
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 MIN_CHUNK_ROWS = 256
 MAX_CHUNK_ROWS = 65_536
@@ -66,8 +63,6 @@ def _stored(
 
 def rows_at(table: Table, addresses: Sequence[int] | np.ndarray[Any, Any], columns: Sequence[str] | None) -> pa.Table:
     """The rows at these addresses, in table order, with their addresses."""
-    import pyarrow as pa
-
     batches = list(_batches_at(table, addresses, columns))
     if not batches:
         return table.empty(columns, with_address=True)
@@ -77,9 +72,6 @@ def rows_at(table: Table, addresses: Sequence[int] | np.ndarray[Any, Any], colum
 def _batches_at(
     table: Table, addresses: Sequence[int] | np.ndarray[Any, Any], columns: Sequence[str] | None
 ) -> Iterator[pa.Table]:
-    import numpy as np
-    import pyarrow as pa
-
     wanted = distinct(np.asarray(addresses, dtype=np.uint64))
     if not len(wanted):
         return
@@ -119,9 +111,6 @@ def chunk_rows(*tables: Table | None) -> int:
 
 def typed_rows_at(stored: TypeRows, addresses: pa.ChunkedArray, wanted: EntityType) -> pa.Table:
     """The rows at the non-null addresses, in their order, as rows of `wanted`."""
-    import numpy as np
-    import pyarrow as pa
-
     if stored.table is None:
         return project(pa.table({name: pa.array([], pa.utf8()) for name in ("id", "src", "dst")}), wanted, wanted)
     places = addresses.drop_null().to_numpy()

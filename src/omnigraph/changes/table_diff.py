@@ -10,8 +10,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.changes.equality import differs
 from omnigraph.changes.stored_rows import MIN_CHUNK_ROWS, CarriedChange, TypeRows, chunk_rows, rows_at, typed_rows_at
 from omnigraph.language.projection import wider_entity
@@ -21,10 +22,6 @@ from omnigraph.tables.lost_rows import fragments_by_files
 from omnigraph.tables.staging import stored_rows
 from omnigraph.tables.table import Table
 from omnigraph.tasks.runner import IN_PROCESS, Exchange, ExchangingWorkers, Join, Piece, Result, to_ipc, unpacked
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 INSERT, UPDATE, DELETE, SAME = 0, 1, 2, 3
 """Kinds of difference, in the order of reporting. SAME: stored elsewhere with equal values."""
@@ -57,8 +54,6 @@ def _changed_in_commit(before: TypeRows, after: ChangedTable, carried: CarriedCh
     """The rows of a commit that holds its change inline: id, before and after. Replaced and removed rows are looked up only if they
     must be in the stored version. None if the change is incomplete: a state that was read as the predecessor of another commit does
     not list the removed ids."""
-    import pyarrow as pa
-
     change, old = carried.change, before.table
     ids = [*change.ids, *change.removed]
     held: dict[str, int | None] = {}
@@ -79,10 +74,6 @@ def _changed_in_commit(before: TypeRows, after: ChangedTable, carried: CarriedCh
 
 def with_ops(before: TypeRows, after: TypeRows, joined: pa.Table, workers: ExchangingWorkers = IN_PROCESS) -> pa.Table:
     """The operations for rows (id, before, after) that are not stored in the same place on both sides: columns id, op, before, after."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     old, new = joined.column("before"), joined.column("after")
     is_old, is_new = (np.asarray(pc.is_valid(side), dtype=bool) for side in (old, new))
     op = np.where(is_old, DELETE, INSERT).astype(np.int8)
@@ -123,15 +114,11 @@ def _by_id(old: pa.Table, new: pa.Table) -> pa.Table:
 
 
 def _has_equal_ids(rows: pa.Table) -> bool:
-    import pyarrow.compute as pc
-
     return bool(pc.count_distinct(rows.column("id")).as_py() < rows.num_rows)
 
 
 def _numbered(rows: pa.Table) -> pa.Table:
     """With the number of each row among those with its id."""
-    import numpy as np
-
     ordered = rows.sort_by([(name, "ascending") for name in rows.column_names])
     ids = ordered.column("id").to_numpy()
     first = np.append(True, ids[1:] != ids[:-1])
@@ -176,9 +163,6 @@ class IdSample:
 
 def sample_ids(task: IdSampling) -> IdSample:
     """Sample at random, but reproducibly, independent of the storage order."""
-    import numpy as np
-    import pyarrow as pa
-
     ids = unshared_ids(task.run).column("id").combine_chunks()
     chosen = np.flatnonzero(np.random.default_rng(len(ids)).random(len(ids)) < task.share)
     return IdSample(len(ids), ids.take(pa.array(chosen)))
@@ -202,8 +186,6 @@ class IdCut:
 
 
 def cut_ids(task: IdCut) -> Iterator[Piece]:
-    import pyarrow.compute as pc
-
     rows = unshared_ids(task.run)
     ordered = rows.take(pc.sort_indices(rows.column("id"))).combine_chunks()
     ids = ordered.column("id").combine_chunks()
@@ -215,8 +197,6 @@ def cut_ids(task: IdCut) -> Iterator[Piece]:
 
 def ids_by_source(pieces: Iterable[tuple[int, Any]], sources: int) -> list[pa.Table]:
     """The ids and addresses of each source in a bucket."""
-    import pyarrow as pa
-
     by_source = [[_no_ids()] for _ in range(sources)]
     for number, data in pieces:
         by_source[number].append(unpacked(data))
@@ -225,15 +205,11 @@ def ids_by_source(pieces: Iterable[tuple[int, Any]], sources: int) -> list[pa.Ta
 
 def unshared_rows(side: TypeRows, against: TypeRows, workers: ExchangingWorkers) -> pa.Table:
     """Ids and addresses of the rows of one side that the other does not store in the same place."""
-    import pyarrow as pa
-
     pieces = workers.map("read ids", unshared_ids, unshared_runs(side, against))
     return pa.concat_tables([_no_ids(), *pieces])
 
 
 def _no_ids() -> pa.Table:
-    import pyarrow as pa
-
     return pa.schema([("id", pa.utf8()), (ROW_ADDRESS, pa.uint64())]).empty_table()
 
 
@@ -275,8 +251,6 @@ def _shared_with(side: TypeRows, against: TypeRows) -> Mapping[Any, Fragment]:
 
 def unshared_ids(run: FragmentRun) -> pa.Table:
     """Ids and addresses of the rows of these fragments that the other side does not have."""
-    import pyarrow as pa
-
     table, other = run.side.table, run.against.table
     assert table is not None, "a run has fragments of a table"
     theirs = _shared_with(run.side, run.against)
@@ -296,8 +270,6 @@ def unshared_ids(run: FragmentRun) -> pa.Table:
 
 def _only_here(table: Table, fragment: Fragment, other: Table, twin: Fragment) -> np.ndarray[Any, Any]:
     """Addresses of rows that are live in `fragment` and deleted in its twin. Reads deletions only, no data."""
-    import numpy as np
-
     mine, theirs = table.deleted_offsets(fragment), other.deleted_offsets(twin)
     offsets = np.setdiff1d(theirs, mine, assume_unique=True).astype(np.uint64)
     addresses: np.ndarray[Any, Any] = offsets | np.uint64(fragment.id << OFFSET_BITS)
@@ -308,8 +280,6 @@ def differing(
     before: TypeRows, after: TypeRows, both: pa.Table, workers: ExchangingWorkers
 ) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Row by row, whether values differ, for rows stored in different places on the two sides. null and empty differ."""
-    import numpy as np
-
     step = both.num_rows if both.num_rows <= MIN_CHUNK_ROWS else chunk_rows(before.table, after.table)
     tasks = [(before, after, both.slice(start, step)) for start in range(0, both.num_rows, max(step, 1))]
     return np.concatenate([np.zeros(0, bool), *workers.map("compare rows", _differing, tasks)])

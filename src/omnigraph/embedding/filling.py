@@ -9,17 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from omnigraph._internal.deadlines import NEVER, Deadline
+from omnigraph._internal.lazy_imports import np, pa
 from omnigraph.embedding.providers import Purpose
 from omnigraph.embedding.settings import Embedder, EmbeddingSettings
 from omnigraph.errors import EmbeddingRefused
 from omnigraph.language.catalog import EntityType
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -107,9 +103,6 @@ def _named(vector: TextVector) -> Iterator[None]:
 
 def with_vectors(column: pa.ChunkedArray, places: Sequence[int], vectors: np.ndarray) -> pa.Array:
     """A column of vectors with the given ones at the given positions."""
-    import numpy as np
-    import pyarrow as pa
-
     joined = column.combine_chunks()
     array = joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks)
     width = array.type.list_size

@@ -6,16 +6,13 @@ import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 from urllib.parse import quote
 
 from omnigraph._internal.deadlines import Deadline
+from omnigraph._internal.lazy_imports import np
 from omnigraph.embedding.requests import JsonRequests
 from omnigraph.errors import EmbeddingRefused
-
-if TYPE_CHECKING:
-    import numpy as np
-
 
 ProviderKind = Literal["openai", "openai-compatible", "gemini", "wordllama", "mock", "none"]
 Purpose = Literal["query", "document"]
@@ -86,8 +83,6 @@ def not_vectors(model: str) -> EmbeddingRefused:
 
 def numbers(rows: Any, count: int, dimension: int, model: str) -> np.ndarray:
     """The rows of an answer as a matrix. Raises EmbeddingRefused unless there is one vector of this size for each text."""
-    import numpy as np
-
     if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
         raise not_vectors(model)
     if len(rows) != count:
@@ -150,14 +145,10 @@ class Mock:
 
     def embed(self, texts: Sequence[str], dimension: int, purpose: Purpose, deadline: Deadline) -> np.ndarray:
         """The sum of the vectors of a text's words; the vector of the whole text if it has none."""
-        import numpy as np
-
         return np.array([sum(_vector(word, dimension) for word in text.lower().split() or [text]) for text in texts])
 
 
 @lru_cache(maxsize=4_096)
 def _vector(word: str, dimension: int) -> np.ndarray:
-    import numpy as np
-
     drawn = hashlib.shake_256(word.encode("utf-8", "surrogatepass")).digest(2 * dimension)
     return np.frombuffer(drawn, np.dtype("<u2")).astype(np.float64) - 32_767.5

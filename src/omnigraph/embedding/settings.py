@@ -21,13 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from omnigraph._internal.deadlines import NEVER, Deadline
+from omnigraph._internal.lazy_imports import np
 from omnigraph._internal.runtime import ByteCache
 from omnigraph.embedding.providers import Provider, ProviderKind, Purpose
 from omnigraph.errors import EmbeddingRefused, MissingExtra, UsageError
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from omnigraph.embedding.requests import JsonRequests
 
 
@@ -56,8 +55,6 @@ class Embedder:
         deadline: Deadline = NEVER,
     ) -> np.ndarray:
         """A vector of F32 with length one for each text."""
-        import numpy as np
-
         distinct = list(dict.fromkeys(texts))
         matrix = np.empty((len(distinct), dimension), np.float32)
         missing = self._recall(distinct, matrix, dimension, purpose)
@@ -94,8 +91,6 @@ class Embedder:
         return self.provider.model, dimension, purpose, digest
 
     def _of_length_one(self, vectors: np.ndarray, texts: Sequence[str]) -> np.ndarray:
-        import numpy as np
-
         lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
         wrong = ~np.isfinite(lengths) | (lengths == 0)
         if wrong.any():
@@ -310,8 +305,6 @@ class WordLlama:
 
     def embed(self, texts: Sequence[str], dimension: int, purpose: Purpose, deadline: Deadline) -> np.ndarray:
         """The mean of the vectors of a text's tokens."""
-        import numpy as np
-
         if dimension not in WORDLLAMA_DIMENSIONS:
             raise EmbeddingRefused(
                 f"wordllama makes vectors of 64, 128 or 256 numbers, and the schema asks for {dimension}",
@@ -337,7 +330,6 @@ class WordLlama:
 
     @cached_property
     def _weights(self) -> np.ndarray:
-        import numpy as np
         from safetensors.numpy import load_file
 
         (weights,) = load_file(str(self._folder / "weights" / "l2_supercat_256.safetensors")).values()

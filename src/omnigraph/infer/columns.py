@@ -9,16 +9,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import pa, pc, pt
 from omnigraph.records.documents import NUMBERS, YES_NO, NumberFormat, has_time, parsed, read_cells
 from omnigraph.values.columns import Doubtful, arrow_column, cell_value, plain_values, text_column
 from omnigraph.values.json_values import Unfit, typed_value
 from omnigraph.values.types import PropertyType, Scalar
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # In which format the cells of a column are written, when it is not the one that every load reads.
 
@@ -66,8 +63,6 @@ def boolean_format(words: frozenset[str]) -> str | None:
 
 def number_format(texts: pa.Array) -> tuple[str, Scalar] | None:
     """The format that every text has, of which one at least is no plain number; and the type of these numbers."""
-    import pyarrow.compute as pc
-
     if pc.any(pc.match_substring_regex(texts, "^-?0[0-9]")).as_py():  # A code.
         return None
     for style, (_, decimal) in NUMBERS.items():
@@ -80,8 +75,6 @@ def number_format(texts: pa.Array) -> tuple[str, Scalar] | None:
 def units_of(texts: pa.Array) -> list[str]:
     """What is written beside the digits of numbers, in all texts together: currencies or `%`. Empty if it is anything else, or if a text
     has no digits."""
-    import pyarrow.compute as pc
-
     if not pc.all(pc.match_substring_regex(texts, "[0-9]")).as_py():
         return []
     remainders = pc.replace_substring_regex(texts, pattern="[-0-9.,' \u00a0\u202f]", replacement="")
@@ -99,8 +92,6 @@ def is_currency(unit: str) -> bool:
 
 def format_with_unit(texts: pa.Array, unit: str) -> str | None:
     """The format that every text has: numbers with this unit on the same side."""
-    import pyarrow.compute as pc
-
     if pc.any(pc.match_substring_regex(texts, "^[^0-9]*0[0-9]")).as_py():  # A code.
         return None
     for style, (_, decimal) in NUMBERS.items():
@@ -209,8 +200,6 @@ class SampledColumn:
 
     def without_words(self, words: Collection[str]) -> SampledColumn:
         """With null instead of these texts, each of which is counted."""
-        import pyarrow as pa
-
         counts = self.counts(words) if pa.types.is_string(self.values.type) else {}
         if not counts:
             return self
@@ -239,9 +228,6 @@ class SampledColumn:
     @cached_property
     def texts(self) -> pa.Array:
         """The values that are there as ids are written: text."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         try:
             return self.present if pa.types.is_string(self.present.type) else pc.cast(self.present, pa.string())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -381,8 +367,6 @@ class SampledColumn:
 
     def _nearly(self) -> str:
         """Why a column is text although most of it looks like something else."""
-        import pyarrow.compute as pc
-
         count = len(self.texts)
         for pattern, scalars in () if self.is_words else _TEXT_KINDS:
             mask = pc.match_substring_regex(self.texts, pattern)
@@ -416,8 +400,6 @@ class SampledColumn:
     def _listed(self) -> Guess:
         """Items between separators."""
         items = [item for cell in self.present.to_pylist() for item in cell.split(self.separator)]
-        import pyarrow as pa
-
         inner = SampledColumn(self.name, pa.array(items, pa.string()), is_text=True, declared=self.declared).guess
         scalar = inner.type.scalar if inner.format is None and not inner.nulls else Scalar.STRING
         return Guess(PropertyType(scalar, is_list=True), f"items separated by '{self.separator}'")
@@ -425,8 +407,6 @@ class SampledColumn:
     # ------------------------------------------------------------ columns of Arrow
 
     def _of_arrow(self) -> Guess:
-        from pyarrow import types as pt
-
         kind = self.values.type
         is_list = pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind)
         scalar = _scalar_of(kind.value_type if is_list else kind)
@@ -444,8 +424,6 @@ MIN_LISTS, MIN_REPEATED_ITEMS = 0.2, 5
 
 def separator_of_lists(column: SampledColumn) -> str | None:
     """What divides the cells of a text into items that come again and again, such as genres; None if nothing does."""
-    import pyarrow.compute as pc
-
     if not column.is_text or column.separator is not None or column.declared is not None or not len(column.texts):
         return None
     for separator in LIST_SEPARATORS:
@@ -472,18 +450,12 @@ def taken_for_null(counts: Mapping[str, int], rows: int) -> str:
 
 
 def _counts(texts: pa.Array, words: list[str]) -> dict[str, int]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     held = texts.filter(pc.is_in(texts, value_set=pa.array(words, pa.string())))
     counted = {entry["values"]: entry["counts"] for entry in pc.value_counts(held).to_pylist()}
     return {word: counted[word] for word in words}
 
 
 def _with_nulls(values: pa.Array, words: Collection[str]) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     is_null = pc.is_in(values, value_set=pa.array(list(words), pa.string()))
     return pc.if_else(is_null, pa.scalar(None, pa.string()), values)
 
@@ -493,8 +465,6 @@ def _with(type: PropertyType, *, nullable: bool) -> PropertyType:
 
 
 def _matches(texts: Any, pattern: str) -> bool:
-    import pyarrow.compute as pc
-
     return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
 
 
@@ -505,8 +475,6 @@ def _shown(text: str) -> str:
 
 def _scalar_of(kind: pa.DataType) -> Scalar | None:
     """The scalar that holds every value of an Arrow type."""
-    from pyarrow import types as pt
-
     if pt.is_dictionary(kind):
         return _scalar_of(kind.value_type)
     if pt.is_boolean(kind):

@@ -8,8 +8,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.errors import UnreadableInput, UsageError
 from omnigraph.infer.columns import SampledColumn
 from omnigraph.load.databases import (
@@ -31,9 +32,6 @@ from omnigraph.records.csv_rows import DELIMITERS, CsvReader
 from omnigraph.records.documents import column_names
 from omnigraph.tasks.progress import Progress, waiting_for
 from omnigraph.values.types import Scalar
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 START_BYTES = 64 * 1024
 
@@ -149,8 +147,6 @@ def joined_parts(tables: list[FoundTable]) -> list[FoundTable]:
 
 
 def _joined(group: list[FoundTable]) -> FoundTable:
-    import pyarrow as pa
-
     first = group[0]
     if len(group) == 1:
         return first
@@ -233,8 +229,6 @@ def is_neo4j(header: Sequence[str]) -> bool:
 
 def _with_folders(table: FoundTable, file: InputFile) -> FoundTable:
     """With the columns that folders like `day=2026-11-15` stand for."""
-    import pyarrow as pa
-
     for name, value in file.partitions.items():
         chosen = column_names([*table.columns, name])[-1]
         table.columns[chosen] = SampledColumn(chosen, pa.array([value] * table.rows, pa.string()), is_text=True)
@@ -278,8 +272,6 @@ def _delimiter_of(text: str) -> str | None:
 
 def _sampled(blocks: Iterator[pa.Table], sample: int | None) -> tuple[pa.Table | None, bool]:
     """The first rows, and whether they are all."""
-    import pyarrow as pa
-
     held: list[pa.Table] = []
     count = 0
     for block in blocks:
@@ -292,8 +284,6 @@ def _sampled(blocks: Iterator[pa.Table], sample: int | None) -> tuple[pa.Table |
 
 
 def _columns(names: list[str], rows: pa.Table | None, *, is_text: bool) -> dict[str, SampledColumn]:
-    import pyarrow as pa
-
     empty = pa.array([], pa.string())
     columns = {}
     for place, name in enumerate(names):
@@ -303,8 +293,6 @@ def _columns(names: list[str], rows: pa.Table | None, *, is_text: bool) -> dict[
 
 
 def _plain(column: pa.ChunkedArray) -> pa.Array:
-    import pyarrow as pa
-
     if pa.types.is_dictionary(column.type):
         column = pa.chunked_array([chunk.dictionary_decode() for chunk in column.chunks], column.type.value_type)
     combined = column.combine_chunks()
@@ -315,8 +303,6 @@ def _plain(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _table_of_parquet(file: InputFile, name: str, sample: int | None) -> FoundTable:
-    import pyarrow as pa
-
     with file.open_anywhere() as stream:
         batches = parquet_batches(stream)
         empty: pa.Table = without_structs(next(batches))
@@ -376,6 +362,4 @@ def _declared(type: str) -> tuple[Scalar | None, bool]:
 
 def arrays(columns: Mapping[str, list[Any]]) -> dict[str, SampledColumn]:
     """Cells as columns."""
-    import pyarrow as pa
-
     return {name: SampledColumn(name, pa.array(cells, pa.string()), is_text=True) for name, cells in columns.items()}

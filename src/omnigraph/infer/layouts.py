@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.errors import UsageError
 from omnigraph.infer.columns import SampledColumn
 from omnigraph.infer.found_tables import FoundTable, stem_of
@@ -166,8 +167,6 @@ def declared_column(column: SampledColumn, declared: Scalar | None, separator: s
 
 
 def _only(table: FoundTable, where: Mapping[str, tuple[str, ...]], mask: list[bool]) -> FoundTable:
-    import pyarrow as pa
-
     keep = pa.array(mask, pa.bool_())
     columns = {name: column.with_values(column.values.filter(keep)) for name, column in table.columns.items()}
     left_out, names = set(table.left_out), dict(table.names)

@@ -7,17 +7,13 @@ import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import pa, pc
 from omnigraph.errors import UsageError
 from omnigraph.infer.columns import KEY_SCALARS, SampledColumn, means_no_reference
 from omnigraph.infer.found_tables import FoundTable
 from omnigraph.language.schema.properties import EDGE_ENDS, ENTITY_COLUMNS, RESERVED_NAMES
 from omnigraph.values.types import Scalar
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # Names of types and properties from names of files and columns, which may be anything.
 
@@ -252,8 +248,6 @@ MAX_TRIED, TRIED_ROWS = 8, 2_000
 
 def key_of_two(table: FoundTable) -> tuple[str, str] | None:
     """Two columns, at least one a text, that no two rows share; of few rows that means nothing."""
-    import pyarrow as pa
-
     fit = {
         name: column
         for name, column in table.columns.items()
@@ -376,8 +370,6 @@ def reference_to(name: str, column: SampledColumn, target: FoundTable, key: Key)
 
 def _share(column: SampledColumn, target: FoundTable, key: str) -> float:
     """How many of the values are keys. Few are tried first: most columns refer to nothing."""
-    import pyarrow.compute as pc
-
     keys = target.columns[key]
     first = column.distinct.slice(0, 200).to_pylist()
     if not any(text in keys.distinct_set for text in first) or not len(column.texts):

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType, NodeType
 from omnigraph.values.arrow import arrow_type, filled_value, widened
 from omnigraph.values.types import wider_type
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # The Arrow schema of each table.
 
 
 def arrow_schema(entity: EntityType) -> pa.Schema:
     """`id` (and `src`, `dst` for edges), never null, then the properties as declared. Address columns by name, not by position."""
-    import pyarrow as pa
-
     system = ("id", "src", "dst") if isinstance(entity, EdgeType) else ("id",)
     fields = [pa.field(name, pa.utf8(), nullable=False) for name in system]
     for property in entity.properties.values():
@@ -70,8 +65,6 @@ def wider_entity(before: EntityType, after: EntityType) -> EntityType:
 def project(rows: pa.Table, stored: EntityType, wanted: EntityType) -> pa.Table:
     """Rows of `stored` as rows of `wanted`: properties are renamed and widened, dropped ones left out, and new ones get the value
     that they have in older rows."""
-    import pyarrow as pa
-
     schema = arrow_schema(wanted)
     names = {property.id: property.name for property in stored.properties.values()}
     columns = []

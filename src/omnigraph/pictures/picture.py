@@ -6,17 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.errors import UsageError
 from omnigraph.language.catalog import Catalog, NodeType
 from omnigraph.snapshot import View
 from omnigraph.storage.outputs import outputs
 from omnigraph.values.json_values import json_value
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # The colours of node types, the same in every picture and in the studio. People who do not see all colours can tell them apart.
 

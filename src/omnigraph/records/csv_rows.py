@@ -11,12 +11,11 @@ from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import IO, TYPE_CHECKING, Any
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.errors import RecordError, UnreadableInput
 from omnigraph.records.rows import ENCODING_HINT, Reject
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
     from numpy.typing import NDArray
 
 
@@ -53,8 +52,6 @@ class QuoteTracker:
     def _regular(self, chunk: bytes) -> NDArray[np.int64] | None:
         """All quotes, if every second one is at the beginning of a cell, or directly after the quote that closed it: then none is
         literal."""
-        import numpy as np
-
         if self._quote not in chunk:
             return np.empty(0, np.int64)
         data = np.frombuffer(chunk, np.uint8)
@@ -69,8 +66,6 @@ class QuoteTracker:
         return quotes if is_good.all() else None
 
     def _one_by_one(self, chunk: bytes) -> NDArray[np.int64]:
-        import numpy as np
-
         in_quotes, closed, ends = self.in_quotes, -1 if self._next_opens else -2, []
         quotes = np.flatnonzero(np.frombuffer(chunk, np.uint8) == self._quote[0])
         for place in quotes.tolist():
@@ -93,8 +88,6 @@ class QuoteTracker:
 def first_record(chunk: bytes, quotes: NDArray[np.int64], *, in_quotes: bool) -> int | None:
     """The position after the first line break outside quotes, in a chunk with these quotes. `in_quotes`: whether the chunk begins
     inside quotes."""
-    import numpy as np
-
     breaks = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n"))
     outside = breaks[np.searchsorted(quotes, breaks) % 2 == int(in_quotes)]
     return int(outside[0]) + 1 if len(outside) else None
@@ -148,9 +141,6 @@ class CsvReader:
 
     def blocks(self) -> Iterator[tuple[pa.Table, pa.Int64Array]]:
         """Text columns, and the line on which each row starts."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         for batch in self._batches():
             table = pa.Table.from_batches([batch])
             lines = self._lines(table)
@@ -168,7 +158,6 @@ class CsvReader:
             raise UnreadableInput("a quote is not closed", line=self._last_line, hint=_QUOTES_HINT)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
         import pyarrow.csv as pv
 
         if not self.header:
@@ -206,10 +195,6 @@ class CsvReader:
 
     def _lines(self, table: pa.Table) -> pa.Int64Array:
         """The line of each row: its number, shifted by skipped rows and by newlines inside cells before it."""
-        import numpy as np
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         inside = np.zeros(table.num_rows, dtype=np.int64)
         for column in table.columns:
             inside += pc.fill_null(pc.count_substring(column, "\n"), 0).to_numpy()
@@ -236,9 +221,6 @@ class CsvReader:
 
     def _without_other_encodings(self, table: pa.Table, lines: pa.Int64Array) -> tuple[pa.Table, pa.Int64Array]:
         """The rows that are valid UTF-8; the others are refused."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if not self._source.has_other_bytes:
             return table, lines
         wrong: dict[int, str] = {}

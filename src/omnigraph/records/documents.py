@@ -13,8 +13,9 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
+from omnigraph._internal.lazy_imports import pa, pc
 from omnigraph.errors import RecordError, UnreadableInput, UsageError
 from omnigraph.language.catalog import EntityType, id_of_members
 from omnigraph.language.schema.constraints import did_you_mean
@@ -22,10 +23,6 @@ from omnigraph.records.rows import Reject
 from omnigraph.values.arrow import OUTSIDE_NAMES
 from omnigraph.values.columns import cell_value
 from omnigraph.values.types import PropertyType, Scalar
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # Converts cells as people write them to the cells that a load reads: yes and no, numbers with separators, dates in other orders.
 #
@@ -72,8 +69,6 @@ class NumberFormat:
 
     def read(self, column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
         """The numbers in the form that every load reads."""
-        import pyarrow.compute as pc
-
         thousands, decimal = NUMBERS[self.style]
         plain = column
         for unit in (self.before, self.after):
@@ -99,8 +94,6 @@ def has_time(format: str) -> bool:
 
 def read_cells(column: pa.ChunkedArray | pa.Array, format: str) -> pa.ChunkedArray | pa.Array:
     """Cells of text in a format as the cells that every load reads: `true`, `1234.5`, ISO dates and instants."""
-    import pyarrow.compute as pc
-
     if format == YES_NO:
         return _booleans(column)
     if (numbers := NumberFormat.of(format)) is not None:
@@ -112,9 +105,6 @@ def read_cells(column: pa.ChunkedArray | pa.Array, format: str) -> pa.ChunkedArr
 
 def parsed(column: pa.ChunkedArray | pa.Array, format: str) -> pa.ChunkedArray | pa.Array:
     """Instants in a pattern; null for cells that do not match, and for days that do not exist."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     known = pc.strptime(column, format=format, unit="s", error_is_null=True).cast(pa.timestamp("s"))
     # The parser takes 31.02. for the third of March, and accepts 26 as a year.
     again = pc.equal(_plain(pc.strftime(known, format=format)), _plain(column))
@@ -124,15 +114,10 @@ def parsed(column: pa.ChunkedArray | pa.Array, format: str) -> pa.ChunkedArray |
 
 def _plain(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
     """The cells in lower case, their numbers without leading zeros."""
-    import pyarrow.compute as pc
-
     return pc.utf8_lower(pc.replace_substring_regex(column, pattern=r"\b0+([0-9])", replacement=r"\1"))
 
 
 def _booleans(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     lower = pc.utf8_lower(pc.utf8_trim_whitespace(column))
     yes, no = (pc.is_in(lower, value_set=pa.array(words)) for words in (_YES, _NO))
     return pc.if_else(yes, "true", pc.if_else(no, "false", column))
@@ -368,8 +353,6 @@ class Picker:
 
     def pick(self, table: pa.Table, lines: pa.Int64Array) -> tuple[pa.Table, pa.Int64Array]:
         """A block under the names of the type. The block's columns have the names of the source."""
-        import pyarrow as pa
-
         mask = self._mask(table)
         if mask is not None:
             table, lines = table.filter(mask), lines.filter(mask)
@@ -378,9 +361,6 @@ class Picker:
         return self._first_of_each(picked, lines) if self._picked.distinct else (picked, lines)
 
     def _mask(self, table: pa.Table) -> pa.Array | None:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         masks = [
             pc.is_in(_text(table.column(name)), value_set=pa.array(texts, pa.string()))
             for name, texts in self._picked.where.items()
@@ -397,8 +377,6 @@ class Picker:
 
     def _raw(self, name: str, table: pa.Table) -> pa.ChunkedArray:
         """The cells of a column, or of several columns as one id."""
-        import pyarrow as pa
-
         source = self._picked.columns[name]
         if not isinstance(source, str):
             rows = zip(*(self._cells(name, table.column(member)).to_pylist() for member in source), strict=True)
@@ -410,16 +388,11 @@ class Picker:
 
     def _cells(self, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
         """Text, with null for the texts that mean it."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         column = _text(column)
         means_null = pc.is_in(column, value_set=pa.array(self._picked.nulls.get(name, ()), pa.string()))
         return pc.if_else(means_null, pa.scalar(None, pa.string()), column)
 
     def _column(self, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-        import pyarrow as pa
-
         if name in self._picked.formats:
             return read_cells(_text(column), self._picked.formats[name])
         property = self._entity.properties.get(name)
@@ -432,8 +405,6 @@ class Picker:
         return column
 
     def _first_of_each(self, table: pa.Table, lines: pa.Int64Array) -> tuple[pa.Table, pa.Int64Array]:
-        import pyarrow as pa
-
         keys = [OUTSIDE_NAMES.get(name, name) for name in self._entity.key] or ["id"]
         rows = zip(*(table.column(name).to_pylist() for name in keys), strict=True)
         keep = []
@@ -446,9 +417,6 @@ class Picker:
 
 def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Values as text: as written in a cell, or as JSON for types without such a text."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if pa.types.is_string(column.type):
         return column
     try:

@@ -6,15 +6,12 @@ Loading what is written here gives the same rows.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.values.arrow import OUTSIDE_NAMES
 from omnigraph.values.columns import cell_text
 from omnigraph.values.json_text import column_texts, joined_texts, json_text, object_texts, text_blocks
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BLOCK_BYTES = 64 * 1_024
 """How much text is written or sent at a time."""

@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.errors import InputError, RecordError, UsageError
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType, NodeType
 from omnigraph.records.ids import FreshIds
@@ -30,10 +31,6 @@ from omnigraph.records.rows import (
     refuse_unknown_properties,
 )
 from omnigraph.values.columns import Doubtful
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # One line of a graph batch, read strictly: every refusal says why. Slow and complete; `json_columns` is the fast way.
 
@@ -209,10 +206,6 @@ class GraphBatchReader:
 
     def read(self, block: bytes, first_line: int) -> Iterator[TypedRows | NamedRows]:
         """The rows of a block whose first line has this number. Rows of one type come together."""
-        import numpy as np
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         texts = _split(block)
         numbers = pa.array(np.arange(first_line, first_line + len(texts), dtype=np.int64))
         if self.form.has_flag and _FLAG in block:
@@ -238,8 +231,6 @@ class GraphBatchReader:
 
     def _is_of(self, columns: TypeColumns, texts: pa.Array) -> pa.Array:
         """Lines that begin like this type's and end with a closing brace: safe to pass to the column parser."""
-        import pyarrow.compute as pc
-
         if self._misses.get(columns.entity.table_key, 0) >= _MAX_MISSES:
             return pc.equal(pc.binary_length(texts), -1)
         tight, spaced = columns.prefixes()
@@ -247,8 +238,6 @@ class GraphBatchReader:
         return pc.and_(begins, pc.ends_with(texts, pattern="}\n"))
 
     def _columns(self, columns: TypeColumns, texts: pa.Array, numbers: pa.Array) -> Iterator[TypedRows | NamedRows]:
-        import pyarrow.compute as pc
-
         key = columns.entity.table_key
         # Wrong records rarely come alone, so the next block is not tried as a whole first.
         rows = None if key in self._with_wrong_lines else self._try(columns, texts, numbers)
@@ -323,9 +312,6 @@ class GraphBatchReader:
 
 def _split(block: bytes) -> pa.Array:
     """The lines of a block, each with its newline, without copying them."""
-    import numpy as np
-    import pyarrow as pa
-
     if b"\r" in block:
         block = block.replace(b"\r\n", b"\n")
     if not block.endswith(b"\n"):
@@ -337,8 +323,6 @@ def _split(block: bytes) -> pa.Array:
 
 def _joined(texts: Any) -> bytes:
     """The bytes of consecutive entries of a binary array."""
-    import numpy as np
-
     offsets = np.frombuffer(texts.buffers()[1], dtype=np.int32)
     first, last = int(offsets[texts.offset]), int(offsets[texts.offset + len(texts)])
     return bytes(texts.buffers()[2][first:last])

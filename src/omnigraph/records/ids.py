@@ -6,17 +6,14 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.errors import UnreadableInput
 from omnigraph.language.catalog import EntityType, NodeType, has_dates_in_key, id_of_members, referenced_id
 from omnigraph.values.canonical import canonical_text, milliseconds_text
 from omnigraph.values.columns import Doubtful
 from omnigraph.values.types import PropertyType, Scalar
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # New ids for many rows at once: ULIDs that count up from one random start.
 #
@@ -67,9 +64,6 @@ class FreshIds:
 
     def for_rows(self, numbers: pa.Int64Array) -> pa.StringArray:
         """The ids of these rows, in the same order."""
-        import numpy as np
-        import pyarrow as pa
-
         values = numbers.to_numpy(zero_copy_only=False)
         if values.max(initial=0) >= MAX_ROWS:
             raise _too_many_rows()
@@ -94,8 +88,6 @@ def id_column(
     entity: EntityType, explicit: pa.StringArray, columns: dict[str, Any], lines: pa.Int64Array, fresh: FreshIds
 ) -> tuple[pa.StringArray, int]:
     """The id column and how many ids the source gave: derived where there is a key, else given or fresh. Raises Doubtful."""
-    import pyarrow.compute as pc
-
     count = len(explicit) - explicit.null_count
     if count:
         refuse_empty(explicit)
@@ -113,8 +105,6 @@ def id_column(
 def named_id_column(entity: EntityType, explicit: pa.StringArray, columns: dict[str, Any]) -> pa.StringArray:
     """The ids of entities that are named by id or by whole key; the members of the key are in `columns`, if given. Raises
     Doubtful."""
-    import pyarrow.compute as pc
-
     members = [columns[name] for name in entity.key if name in columns]
     if explicit.null_count < len(explicit):
         refuse_empty(explicit)
@@ -130,9 +120,6 @@ def named_id_column(entity: EntityType, explicit: pa.StringArray, columns: dict[
 
 def derived_ids(entity: EntityType, columns: Mapping[str, pa.Array]) -> pa.StringArray:
     """`identity.derived_id` for whole columns. Raises Doubtful if a member is missing."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     texts = [_canonical_texts(columns[name], entity.key_type(name)) for name in entity.key]
     if len(texts) == 1:
         refuse_empty(texts[0])
@@ -150,9 +137,6 @@ _ESCAPED = r'["\\\x00-\x1f]'
 
 def _canonical_texts(values: pa.Array, type: PropertyType) -> pa.StringArray:
     """`canonical_text` for a whole column; value by value only if no cast gives it."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if values.null_count:
         raise Doubtful
     match type.scalar:
@@ -169,8 +153,6 @@ def _canonical_texts(values: pa.Array, type: PropertyType) -> pa.StringArray:
 
 def end_column(node: NodeType, references: pa.Array) -> pa.StringArray:
     """The ids of the nodes at one end of edges. Raises Doubtful."""
-    import pyarrow as pa
-
     if references.null_count:
         raise Doubtful
     refuse_empty(references)
@@ -181,7 +163,5 @@ def end_column(node: NodeType, references: pa.Array) -> pa.StringArray:
 
 def refuse_empty(ids: pa.Array) -> None:
     """Raises Doubtful if one is empty."""
-    import pyarrow.compute as pc
-
     if pc.any(pc.equal(pc.binary_length(ids), 0)).as_py():
         raise Doubtful

@@ -11,18 +11,15 @@ import io
 import re
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import pa, pc
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType, Property
 from omnigraph.records.ids import FreshIds, end_column, id_column, named_id_column
 from omnigraph.records.rows import WHOLE, NamedRows, RecordForm, Row, TypedRows, open_schema
 from omnigraph.values.arrow import OUTSIDE_NAMES
 from omnigraph.values.columns import Doubtful, json_parser_type, parsed_column
 from omnigraph.values.types import PropertyType, Scalar
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # Rows of one type that come one by one, collected into columns.
 
@@ -55,8 +52,6 @@ class GatheredRows:
         self._named_lines.append(line)
 
     def typed(self) -> Iterator[TypedRows | NamedRows]:
-        import pyarrow as pa
-
         key = self._entity.table_key
         if self._rows:
             rows = pa.Table.from_pylist(self._rows, schema=self._schema)
@@ -68,8 +63,6 @@ class GatheredRows:
             yield NamedRows(key, pa.array(self._named, pa.string()), pa.array(self._named_lines, pa.int64()))
 
     def _columns_with_values(self) -> pa.Table:
-        import pyarrow as pa
-
         names = [name for name in self._schema.names if name != "id"]
         return pa.table(
             {name: pa.array([name in columns for columns in self._value_columns], pa.bool_()) for name in names}
@@ -78,8 +71,6 @@ class GatheredRows:
 
 def columns_with_values(schema: pa.Schema, columns: frozenset[str], rows: int) -> pa.Table:
     """The same columns for every row."""
-    import pyarrow as pa
-
     return pa.table({name: pa.repeat(name in columns, rows) for name in schema.names if name != "id"})
 
 
@@ -183,8 +174,6 @@ class TypeColumns:
 
     def read(self, data: bytes, lines: pa.Int64Array) -> TypedRows | NamedRows:
         """`data` holds one record per line, each of this type by its prefix and closed by `}`. Raises Doubtful."""
-        import pyarrow as pa
-
         for as_text in self._dates_as_text:
             try:
                 parsed = self._parse(data, as_text)
@@ -221,8 +210,6 @@ class TypeColumns:
         )
 
     def _members(self, dates_as_text: bool) -> pa.Schema:
-        import pyarrow as pa
-
         fields = [pa.field("id", pa.string())]
         for property in self.entity.properties.values():
             fields.append(pa.field(property.name, json_parser_type(property.type, dates_as_text=dates_as_text)))
@@ -232,8 +219,6 @@ class TypeColumns:
         return pa.schema([*members, pa.field("data", pa.struct(fields))])
 
     def _typed(self, parsed: pa.Table, lines: pa.Int64Array) -> TypedRows:
-        import pyarrow as pa
-
         data = self._data(parsed, lines)
         columns: dict[str, Any] = {}
         for index, property in enumerate(self.entity.properties.values(), start=1):
@@ -250,9 +235,6 @@ class TypeColumns:
 
     def plain_lines(self, texts: pa.Array) -> pa.BooleanArray:
         """The lines that `read` accepts, as far as a pattern can tell: none of them is wrong by itself."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         masks = [pc.match_substring_regex(texts, self._plain_patterns[as_text]) for as_text in self._dates_as_text]
         mask = (
             max(masks, key=lambda candidate: pc.sum(candidate).as_py() or 0) if len(texts) else pa.array([], pa.bool_())
@@ -270,9 +252,6 @@ class TypeColumns:
         }
 
     def _data(self, parsed: pa.Table, lines: pa.Int64Array) -> pa.StructArray:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if parsed.num_rows != len(lines):
             raise Doubtful
         names = parsed.column(self._member)
@@ -288,8 +267,6 @@ class TypeColumns:
     def _of_known(self, parsed: pa.Table, text: bytes, lines: pa.Int64Array) -> TypedRows | NamedRows:
         """Parts of rows, or names. The parser gives null for a missing member, so a null is unambiguous only if no line can have
         the member."""
-        import pyarrow as pa
-
         data = self._data(parsed, lines)
         columns: dict[str, Any] = {}
         for index, property in enumerate(self.entity.properties.values(), start=1):

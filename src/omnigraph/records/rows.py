@@ -5,18 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.errors import InputError, RecordError
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType, NodeType, Property, derived_id, referenced_id
 from omnigraph.language.projection import arrow_schema
 from omnigraph.values.arrow import OUTSIDE_NAMES
 from omnigraph.values.json_values import Unfit, shown, typed_value
 from omnigraph.values.types import PropertyType, Scalar
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # What reading a source gives: typed rows of one table with the line of each, and refused records.
 
@@ -90,8 +87,6 @@ class Reject:
 
 def open_schema(entity: EntityType) -> pa.Schema:
     """The table's schema with every column nullable: rows have it before their rules are checked."""
-    import pyarrow as pa
-
     return pa.schema([field.with_nullable(True) for field in arrow_schema(entity)])
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import pa, pc
 from omnigraph.errors import InputError, UnreadableInput
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType, NodeType, Property
 from omnigraph.records.ids import FreshIds, end_column, id_column, named_id_column
@@ -36,9 +37,6 @@ from omnigraph.values.arrow import OUTSIDE_NAMES, repeated
 from omnigraph.values.columns import Doubtful, arrow_column, cell_value, plain_values, text_column
 from omnigraph.values.json_values import Unfit, json_value
 from omnigraph.values.types import MAX_SAFE_INTEGER, PropertyType, Scalar
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _ENDS = {name: column for column, outside in OUTSIDE_NAMES.items() for name in (outside, column)}
 _TEXT = PropertyType(Scalar.STRING)
@@ -74,8 +72,6 @@ class TabularReader:
 
     def read(self, table: pa.Table, lines: pa.Int64Array) -> Iterator[TypedRows | NamedRows]:
         """The rows of a block; those to be deleted come separately."""
-        import pyarrow.compute as pc
-
         named = {target: _plain(table.column(name)) for target, name in self._columns.items()}
         flags = self._flags(named.pop(DELETE_FLAG, None)) if self.form.has_flag else None
         if flags is not None and pc.any(flags).as_py():
@@ -109,9 +105,6 @@ class TabularReader:
     def _doubtful_rows(self, named: dict[str, pa.Array]) -> pa.BooleanArray | None:
         """The rows with a value that does not fit its property, as far as patterns and columns of few distinct values tell. They
         are examined one by one, and do not slow down the others."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         doubtful: pa.BooleanArray | None = None
         for property in self.entity.properties.values():
             raw = named.get(property.name)
@@ -135,8 +128,6 @@ class TabularReader:
 
     def _not_plain(self, property: Property, raw: pa.Array) -> pa.BooleanArray | None:
         """The cells of text that are not plainly right; None if a pattern finds none."""
-        import pyarrow.compute as pc
-
         pattern = plain_cell(property.type) if property.name in self._text else None
         if pattern is None:
             return None
@@ -158,8 +149,6 @@ class TabularReader:
         return property_value(self.entity, property, value)
 
     def _flags(self, raw: pa.Array | None) -> pa.BooleanArray | None:
-        import pyarrow.compute as pc
-
         if raw is None:
             return None
         try:
@@ -198,14 +187,10 @@ class TabularReader:
         }
 
     def _explicit(self, named: dict[str, pa.Array], lines: pa.Int64Array) -> pa.StringArray:
-        import pyarrow as pa
-
         return arrow_column(named["id"], _TEXT) if "id" in named else pa.nulls(len(lines), pa.string())
 
     def _partial(self, named: dict[str, pa.Array], lines: pa.Int64Array) -> TypedRows:
         """The given columns of entities that are named by their ids or keys."""
-        import pyarrow as pa
-
         columns = {
             property.name: self._column(property, named[property.name], len(lines))
             for property in self.entity.properties.values()
@@ -222,8 +207,6 @@ class TabularReader:
     # ------------------------------------------------------------ by columns
 
     def _by_columns(self, named: dict[str, pa.Array], lines: pa.Int64Array) -> TypedRows:
-        import pyarrow as pa
-
         columns = {p.name: self._column(p, named.get(p.name), len(lines)) for p in self.entity.properties.values()}
         columns |= self._ends(named)
         explicit = self._explicit(named, lines)
@@ -232,8 +215,6 @@ class TabularReader:
         return TypedRows(self.entity.table_key, pa.Table.from_arrays(ordered, schema=self.schema), lines, explicit_ids)
 
     def _column(self, property: Property, raw: pa.Array | None, count: int) -> pa.Array:
-        import pyarrow.compute as pc
-
         if raw is None:
             return repeated(property.default, property.type, count)
         column = text_column(raw, property.type) if property.name in self._text else arrow_column(raw, property.type)
@@ -378,8 +359,6 @@ def _wrong_columns(entity: EntityType, unknown: list[str], missing: list[str]) -
 
 def _plain(column: pa.ChunkedArray) -> pa.Array:
     """One array, without a dictionary."""
-    import pyarrow as pa
-
     if pa.types.is_dictionary(column.type):
         column = pa.chunked_array([_decoded(chunk) for chunk in column.chunks], _decoded_type(column.type))
     combined = column.combine_chunks()
@@ -392,6 +371,4 @@ def _decoded(chunk: pa.DictionaryArray) -> pa.Array:
 
 def _decoded_type(type: pa.DictionaryType) -> pa.DataType:
     """Arrow cannot take values from string views, which some libraries use in dictionaries."""
-    import pyarrow as pa
-
     return pa.string() if pa.types.is_string_view(type.value_type) else type.value_type

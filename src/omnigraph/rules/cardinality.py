@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import pa, pc
 from omnigraph.errors import CardinalityViolation, InputError
 from omnigraph.language.catalog import EdgeType
 from omnigraph.relational.sql import column, exp, table
 from omnigraph.rules.check import Check, Need, Query, Record, Risk, RowSource, Violation, absent, same, violation
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 QUERIES_KEPT = 1_024
 
@@ -75,8 +72,6 @@ class CardinalityCheck(Check):
         return f"node:{self.edge.source}"
 
     def find(self, rows: RowSource, *, complete: bool = False) -> list[Violation]:
-        import pyarrow as pa
-
         sources = self._counted(rows, complete)
         if not len(sources):
             return []
@@ -89,8 +84,6 @@ class CardinalityCheck(Check):
     def _counted(self, rows: RowSource, complete: bool) -> pa.Array:
         """The sources to count. A missing node needs no edges. A new edge of a missing node is an error of another check, which
         has ended the checks by now unless `complete`."""
-        import pyarrow as pa
-
         written = [rows.all(need).column(need.columns[0]) for need in self._written]
         sources = pa.chunked_array([chunk for sources in written for chunk in sources.chunks], pa.string()).unique()
         if complete:
@@ -101,8 +94,6 @@ class CardinalityCheck(Check):
         return pa.concat_arrays([sources, self._existing(absent(losing, pa.chunked_array([sources])), rows)])
 
     def _existing(self, sources: pa.Array, rows: RowSource) -> pa.Array:
-        import pyarrow.compute as pc
-
         if not len(sources):
             return sources
         nodes = rows.matching(self._nodes, sources).column("id")

@@ -5,15 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
+from omnigraph._internal.lazy_imports import pa, pc
 from omnigraph.errors import OmnigraphError
 from omnigraph.language.catalog import EntityType
 from omnigraph.relational import duck
 from omnigraph.relational.sql import column, exp, to_sql
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 MAX_VIOLATIONS = 20
 """How many violations one check names, unless all are wanted."""
@@ -196,8 +194,6 @@ def same(name: str, table: str, other_name: str, other: str) -> exp.Expr:
 
 def with_values(rows: pa.Table, names: tuple[str, ...]) -> pa.Table:
     """The rows that have a value in each of these columns."""
-    import pyarrow.compute as pc
-
     for name in names:
         if rows.column(name).null_count:
             rows = rows.filter(pc.is_valid(rows.column(name)))
@@ -206,6 +202,4 @@ def with_values(rows: pa.Table, names: tuple[str, ...]) -> pa.Table:
 
 def absent(values: pa.Array | pa.ChunkedArray, among: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """The values that are not among the others."""
-    import pyarrow.compute as pc
-
     return values.filter(pc.invert(pc.is_in(values, value_set=among.combine_chunks())))

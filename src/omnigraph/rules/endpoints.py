@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from omnigraph._internal.lazy_imports import pa, pc
 from omnigraph.errors import EndpointMissing, InputError
 from omnigraph.language.catalog import EdgeType
 from omnigraph.rules.check import (
@@ -20,9 +21,6 @@ from omnigraph.rules.check import (
     absent,
 )
 from omnigraph.values.arrow import OUTSIDE_NAMES
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 End = Literal["src", "dst"]
 
@@ -51,8 +49,6 @@ class _EndCheck(Check):
         return Need(state, self.table, ("id", self.end), (self.end,), risk)
 
     def _violations(self, rule: str, edges: pa.Table, missing: pa.Array, complete: bool) -> list[Violation]:
-        import pyarrow.compute as pc
-
         broken = edges.filter(pc.is_in(edges.column(self.end), value_set=missing)).sort_by("id")
         if not complete:
             broken = broken.slice(0, MAX_VIOLATIONS)

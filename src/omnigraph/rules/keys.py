@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.errors import KeyConflict, OmnigraphError, UniqueViolation
 from omnigraph.language.projection import kind_of
 from omnigraph.relational.sql import column, exp, table
@@ -21,9 +21,6 @@ from omnigraph.rules.check import (
     same,
     violation,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 TWICE, TAKEN = "twice", "taken"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.errors import InputError, OmnigraphError, UniqueViolation, ValueViolation
 from omnigraph.language.catalog import Constraint, EdgeType, EntityType
 from omnigraph.relational import duck
@@ -26,10 +27,6 @@ from omnigraph.rules.check import (
     with_values,
 )
 from omnigraph.values.types import PropertyType, Scalar
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # Edges of a type without a key that a write adds although the branch has equal ones. No rule forbids them; a load counts them.
 
@@ -246,8 +243,6 @@ def may_break(entity: EntityType, rows: pa.Table) -> bool:
 
 def first_errors(entity: EntityType, rows: pa.Table) -> dict[int, InputError]:
     """Row number -> the first rule that the row breaks. Ids need not be unique yet."""
-    import pyarrow as pa
-
     if not may_break(entity, rows):
         return {}
     check = ValueCheck(entity)

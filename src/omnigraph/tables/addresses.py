@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from omnigraph._internal.lazy_imports import np
 from omnigraph.tables.ascending import distinct, is_member, runs, union
 
 # Fragments of a table, and addresses of rows in them.
@@ -41,8 +42,6 @@ def offset_of_address(address: int) -> int:
 
 
 if TYPE_CHECKING:
-    import numpy as np
-
     Integers = np.ndarray[Any, Any]
 
 _BITS_PER_OFFSET = 32
@@ -62,8 +61,6 @@ class RowSet:
         return result
 
     def add(self, addresses: Integers | Iterable[int]) -> None:
-        import numpy as np
-
         if not isinstance(addresses, np.ndarray):
             addresses = np.fromiter(addresses, np.uint64)
         unique = distinct(addresses.astype(np.uint64, copy=False))
@@ -74,8 +71,6 @@ class RowSet:
 
     @classmethod
     def union(cls, *sets: RowSet) -> RowSet:
-        import numpy as np
-
         parts: dict[int, list[_Offsets]] = {}
         for rows in sets:
             for fragment, held in rows._fragments.items():
@@ -97,8 +92,6 @@ class RowSet:
 
     def difference(self, other: RowSet) -> RowSet:
         """The addresses that are not in the other set."""
-        import numpy as np
-
         result = RowSet(self._fragments)
         for fragment, held in other._fragments.items():
             if fragment in result._fragments:
@@ -136,8 +129,6 @@ class RowSet:
 
     def contains(self, addresses: Integers) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """For each address whether it is in the set."""
-        import numpy as np
-
         result = np.zeros(len(addresses), bool)
         owners = addresses >> np.uint64(OFFSET_BITS)
         offsets = (addresses & np.uint64((1 << OFFSET_BITS) - 1)).astype(np.uint32)
@@ -155,8 +146,6 @@ class RowSet:
 
     def pieces(self, most: int) -> Iterator[Integers]:
         """The addresses, ascending, up to `most` at a time."""
-        import numpy as np
-
         for fragment, offsets in self.by_fragment():
             addresses = offsets.astype(np.uint64) | np.uint64(fragment << OFFSET_BITS)
             for start in range(0, len(addresses), most):
@@ -164,8 +153,6 @@ class RowSet:
 
     def addresses(self) -> Integers:
         """All addresses, ascending."""
-        import numpy as np
-
         return np.concatenate([np.zeros(0, np.uint64), *self.pieces(1 << OFFSET_BITS)])
 
 
@@ -177,8 +164,6 @@ class _Offsets:
 
     @classmethod
     def of(cls, ascending: Integers) -> _Offsets:
-        import numpy as np
-
         last = int(ascending[-1])
         if len(ascending) * _BITS_PER_OFFSET <= last:
             return cls(np.array(ascending, np.uint32), None, len(ascending))
@@ -190,8 +175,6 @@ class _Offsets:
         return _Offsets.of(union(self.offsets(), ascending))
 
     def offsets(self) -> Integers:
-        import numpy as np
-
         if self._numbers is not None:
             return self._numbers
         assert self._bits is not None, "one of the two"

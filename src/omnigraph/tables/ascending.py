@@ -5,16 +5,14 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    import numpy as np
+from omnigraph._internal.lazy_imports import np
 
+if TYPE_CHECKING:
     Integers = np.ndarray[Any, Any]
 
 
 def distinct(values: Integers) -> Integers:
     """Each value once, ascending."""
-    import numpy as np
-
     ordered = np.sort(values)
     kept: Integers = ordered[_begins(ordered)]
     return kept
@@ -22,31 +20,23 @@ def distinct(values: Integers) -> Integers:
 
 def union(left: Integers, right: Integers) -> Integers:
     """The values of both, each once, ascending."""
-    import numpy as np
-
     return distinct(np.concatenate([left, right]))
 
 
 def stable_order(values: Integers) -> Integers:
     """Stable sort order of non-negative 32-bit values. Each half of 16 bits is radix sorted, which takes a fifth of the time of a
     comparison sort."""
-    import numpy as np
-
     order = np.argsort((values & 0xFFFF).astype(np.uint16), kind="stable")
     return np.asarray(order[np.argsort((values >> 16).astype(np.uint16)[order], kind="stable")])
 
 
 def runs(ordered: Integers) -> list[tuple[int, slice]]:
     """Each distinct value of an ascending array, with the slice of its positions."""
-    import numpy as np
-
     bounds = [*np.flatnonzero(_begins(ordered)).tolist(), len(ordered)]
     return [(ordered[start].item(), slice(start, end)) for start, end in pairwise(bounds)]
 
 
 def _begins(ordered: Integers) -> Integers:
-    import numpy as np
-
     begins = np.ones(len(ordered), dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=begins[1:])
     return begins
@@ -55,8 +45,6 @@ def _begins(ordered: Integers) -> Integers:
 def is_member(values: np.ndarray[Any, Any], members: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Whether each value is one of the ascending `members`. The cost depends on the number of values, hardly on that of
     members."""
-    import numpy as np
-
     if not len(members):
         return np.zeros(len(values), bool)
     places = np.minimum(np.searchsorted(members, values), len(members) - 1)
@@ -68,8 +56,6 @@ class IntegerSet:
     """Integers that are found by hash, in a table with at least four places for each of them."""
 
     def __init__(self, members: Integers) -> None:
-        import numpy as np
-
         self.members = members
         self._bits = max(int(len(members) * 4).bit_length(), 10)
         numbers, places = np.arange(len(members), dtype=np.int32), self._places(members)
@@ -85,8 +71,6 @@ class IntegerSet:
         return int(self.members.nbytes + self._at.nbytes + self._others.nbytes + self._has_others.nbytes)
 
     def _places(self, values: Integers) -> Integers:
-        import numpy as np
-
         mixed = values.astype(np.uint64)
         mixed *= np.uint64(0x9E3779B97F4A7C15)
         mixed >>= np.uint64(64 - self._bits)
@@ -94,8 +78,6 @@ class IntegerSet:
 
     def has(self, values: Integers) -> np.ndarray[Any, Any]:
         """Which of the values are members."""
-        import numpy as np
-
         numbers = self._at[self._places(values)]
         kept = numbers >= 0
         possible = np.flatnonzero(kept)

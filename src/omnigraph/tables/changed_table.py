@@ -10,8 +10,9 @@ import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.tables.addresses import (
     OFFSET_BITS,
     ROW_ADDRESS,
@@ -25,10 +26,6 @@ from omnigraph.tables.layout import Layout
 from omnigraph.tables.table import Table
 from omnigraph.values.arrow import are_among
 from omnigraph.values.inline_rows import Inline
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 INLINE_FRAGMENT = (1 << 31) - 2
 """The id of the fragment of inline rows: Lance never reaches it, and its addresses are positive as signed 64-bit integers."""
@@ -75,13 +72,9 @@ class ChangedTable(Table):
     @cached_property
     def masked(self) -> np.ndarray[Any, Any]:
         """Addresses in the stored version of rows that readers do not see, ascending."""
-        import numpy as np
-
         return np.sort(np.array([address for change in self.inline for address in change.masked], dtype=np.uint64))
 
     def masked_offsets(self, fragment: int) -> np.ndarray[Any, Any]:
-        import numpy as np
-
         low, high = np.searchsorted(self.masked, np.array([fragment, fragment + 1], np.uint64) << np.uint64(32))
         offsets: np.ndarray[Any, Any] = self.masked[low:high] & np.uint64((1 << OFFSET_BITS) - 1)
         return offsets
@@ -115,8 +108,6 @@ class ChangedTable(Table):
         return {**self.stored.stored_rows, INLINE_FRAGMENT: self.inline.row_count}
 
     def deleted_offsets(self, fragment: Fragment) -> np.ndarray[Any, Any]:
-        import numpy as np
-
         if fragment.id == INLINE_FRAGMENT:
             return np.zeros(0, np.int64)
         beneath = next(candidate for candidate in self.stored.fragments if candidate.id == fragment.id)
@@ -124,8 +115,6 @@ class ChangedTable(Table):
         return np.union1d(self.stored.deleted_offsets(beneath), masked)
 
     def read_stored(self, columns: Sequence[str], fragments: Sequence[int]) -> pa.Table:
-        import pyarrow as pa
-
         # Deleted rows may lack values that live rows must have.
         shape = pa.schema([field.with_nullable(True) for field in self.shape(columns, False)])
         beneath = [fragment for fragment in fragments if fragment != INLINE_FRAGMENT]
@@ -135,9 +124,6 @@ class ChangedTable(Table):
         return pa.concat_tables(pieces) if pieces else shape.empty_table()
 
     def rows_at(self, addresses: np.ndarray[Any, Any], columns: Sequence[str]) -> pa.Table:
-        import numpy as np
-        import pyarrow as pa
-
         is_own = addresses >> OFFSET_BITS == INLINE_FRAGMENT
         if not is_own.any():
             return self.stored.rows_at(addresses, columns)
@@ -217,8 +203,6 @@ class ChangedTable(Table):
         batch_rows: int | None = None,
         limit: int | None = None,
     ) -> pa.RecordBatchReader:
-        import pyarrow as pa
-
         assert not with_row_id, "inline rows have no row ids"
         assert not with_deleted, "`read_stored` reads deleted rows"
         chosen = None if fragments is None else list(fragments)
@@ -239,8 +223,6 @@ class ChangedTable(Table):
         return pa.RecordBatchReader.from_batches(shape, _limited(self._batches(reader, places, shape), limit))
 
     def _batches(self, reader: Any, places: Sequence[int], shape: pa.Schema) -> Iterator[Any]:
-        import pyarrow as pa
-
         for batch in () if reader is None else reader:
             for kept in self._slices(batch):
                 yield pa.RecordBatch.from_arrays([kept.column(name) for name in shape.names], schema=shape)
@@ -249,8 +231,6 @@ class ChangedTable(Table):
 
     def _slices(self, batch: Any) -> Iterator[Any]:
         """A batch of a scan, cut at the masked rows, so that nothing is copied."""
-        import numpy as np
-
         if not len(self.masked) or not batch.num_rows:
             yield batch
             return
@@ -271,9 +251,6 @@ class ChangedTable(Table):
 
     def unmasked(self, rows: Any) -> Any:
         """Rows of the stored version, with their addresses, without the masked ones."""
-        import numpy as np
-        import pyarrow as pa
-
         if not len(self.masked) or not rows.num_rows:
             return rows
         column = rows.column(ROW_ADDRESS)
@@ -285,8 +262,6 @@ class ChangedTable(Table):
         return rows.filter(pa.array(~hidden)) if hidden.any() else rows
 
     def _rows_at(self, places: Sequence[int], shape: pa.Schema) -> pa.Table:
-        import pyarrow as pa
-
         rows = self.inline_rows
         is_all = list(places) == list(range(rows.num_rows))
         chosen = rows if is_all else rows.take(pa.array(places, pa.int64()))
@@ -310,8 +285,6 @@ class ChangedTable(Table):
         with_address: bool = False,
         filter: str | None = None,
     ) -> pa.Table:
-        import pyarrow as pa
-
         wanted = list(dict.fromkeys(values))
         places = self._find(name, wanted, filter)
         shape = self.shape(columns, with_address)
@@ -341,9 +314,6 @@ class ChangedTable(Table):
 
     def _find(self, name: str, wanted: Sequence[Any], filter: str | None) -> list[int]:
         """Positions of the inline rows that have one of these values, ascending."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if name == "id":
             places = sorted(self.inline.places[value] for value in wanted if value in self.inline.places)
         elif self.inline.row_count:
@@ -363,8 +333,6 @@ class ChangedTable(Table):
 
     def addresses_unlike(self, other: ChangedTable) -> np.ndarray[Any, Any]:
         """Addresses of the inline rows that the other table does not have inline."""
-        import numpy as np
-
         theirs = other.inline.row_texts
         ids = [id for id, row in self.inline.row_texts.items() if theirs.get(id) != row]
         return np.array([self._address(self.inline.places[id]) for id in ids], dtype=np.uint64)
@@ -391,8 +359,6 @@ class ChangedTable(Table):
 
     def placed(self, hits: pa.Table) -> pa.Table:
         """Results of a search of `searchable`, with row ids that are unique in the whole table."""
-        import pyarrow as pa
-
         ids = [self._address(offset_of_address(id)) for id in hits.column(ROW_ID).to_pylist()]
         place = hits.schema.get_field_index(ROW_ID)
         return hits.set_column(place, ROW_ID, pa.array(ids, pa.uint64()))
@@ -401,8 +367,6 @@ class ChangedTable(Table):
         return self.stored.looks_up_in_memory(name, columns)
 
     def take_addresses(self, addresses: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
-        import pyarrow as pa
-
         unique = sorted(set(addresses))
         shape = self.shape(columns, True)
         own = [offset_of_address(address) for address in unique if fragment_of_address(address) == INLINE_FRAGMENT]
@@ -414,8 +378,6 @@ class ChangedTable(Table):
 def masks_left(stored: Table, inline: Inline) -> Inline:
     """The changes without masks of rows that this version lacks; it has the same fragments as the version they were made for, or
     fewer."""
-    import numpy as np
-
     fragments = {fragment.id: fragment for fragment in stored.fragments}
     live: set[int] = set()
     for address in inline.masked_addresses:

@@ -12,8 +12,9 @@ import json
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.tables import growing
 from omnigraph.tables.addresses import Fragment
 from omnigraph.tables.digests import version_file
@@ -27,10 +28,6 @@ from omnigraph.tables.staging import (
     write_fragments,
 )
 from omnigraph.tables.table import Table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # Row ids that compaction gives to the fragments it writes.
 #
@@ -194,10 +191,6 @@ def rewrite(base: Table, group: Sequence[int], cluster_by: str | None = None) ->
 def _sorted(rows: pa.Table, column: str) -> pa.Table:
     """The rows sorted by a string column without nulls. Strings repeat, so the distinct ones are sorted once, and rows are sorted
     by rank."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     texts = pa.concat_arrays(rows.column(column).chunks).dictionary_encode()
     ranks = np.empty(len(texts.dictionary), dtype=np.int32)
     ranks[pc.sort_indices(texts.dictionary).to_numpy()] = np.arange(len(ranks), dtype=np.int32)

@@ -16,14 +16,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph._internal.runtime import ByteCache
 from omnigraph.tables.layout import KEY_COLUMNS
 from omnigraph.values.arrow import are_among
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
     from omnigraph.tables.addresses import Fragment
     from omnigraph.tables.table import Table
 
@@ -47,9 +45,6 @@ class SortedKeys:
 
     @classmethod
     def of(cls, column: pa.Array) -> SortedKeys:
-        import numpy as np
-        import pyarrow.compute as pc
-
         order = np.asarray(pc.sort_indices(column)).astype(np.int32)
         return cls(column, order, prefixes(column)[order])
 
@@ -60,8 +55,6 @@ class SortedKeys:
 
     def runs(self, wanted: Sequence[str]) -> list[tuple[int, int]]:
         """For each wanted key the range (from, to) in `order` of the rows that have it; empty if there are none."""
-        import numpy as np
-
         first = np.array([prefix(key.encode()) for key in wanted], np.uint64)
         lows = np.searchsorted(self.prefixes, first, "left").tolist()
         highs = np.searchsorted(self.prefixes, first, "right").tolist()
@@ -80,8 +73,6 @@ class SortedKeys:
 
     def find(self, wanted: Sequence[str]) -> np.ndarray:
         """Positions of rows that have one of these keys, ascending."""
-        import numpy as np
-
         runs = [self.order[low:high] for low, high in self.runs(wanted) if low < high]
         return np.sort(np.concatenate(runs)) if runs else self.order[:0]
 
@@ -93,9 +84,6 @@ def prefix(key: bytes) -> int:
 
 def prefixes(column: pa.Array, skipped: int = 0) -> np.ndarray:
     """`prefix` of each string of a column, after the first `skipped` bytes, which all of them have."""
-    import numpy as np
-    import pyarrow as pa
-
     assert column.type == pa.utf8(), "keys are texts"
     _, offsets, data = column.buffers()
     if len(column) == 0 or data is None:
@@ -185,8 +173,6 @@ class FragmentColumns:
 
     def put(self, table: Table, fragment: Fragment, rows: pa.Table) -> None:
         """Cache columns of a fragment's live rows."""
-        import pyarrow as pa
-
         for name, column in zip(rows.column_names, rows.columns, strict=True):
             cells = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
             is_wide = cells.nbytes > self._memory.capacity // COLUMN_SHARE
@@ -219,9 +205,6 @@ class FragmentColumns:
 
     def _read(self, table: Table, fragment: Fragment, name: str) -> Any:
         """A column; reading stops as soon as it turns out to be too wide."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if name == OFFSET:
             addresses = table.scan([], fragments=[fragment.id], with_address=True).read_all().column(0).combine_chunks()
             return pc.bit_wise_and(addresses, pa.scalar(0xFFFFFFFF, pa.uint64()))
@@ -318,9 +301,6 @@ class FragmentKeys:
         return places
 
     def _find_in_rows(self, name: str, values: Sequence[object]) -> list[int]:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         assert self.rows is not None, "only a fragment that is kept whole knows its other columns"
         column = self.rows.column(name)
         mask = are_among(column, pa.array(values, column.type))

@@ -10,13 +10,11 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.errors import ValuesLost
 from omnigraph.tables.table import Table, nested_ids
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 FIELD_IDS = "field_ids"
 FieldIds = Mapping[str, Sequence[int]]
@@ -34,8 +32,6 @@ def grown(table: Table, others: Sequence[pa.Field] = ()) -> Table:
 
     Made once for each open table.
     """
-    import pyarrow as pa
-
     result = table
     if table.columns is not None:
         with _growing:
@@ -50,7 +46,6 @@ def grown(table: Table, others: Sequence[pa.Field] = ()) -> Table:
 
 
 def _grown(table: Table, wanted: pa.Schema) -> Table:
-    import pyarrow as pa
     from lance import LanceDataset, LanceOperation
     from lance.schema import LanceSchema
 
@@ -76,8 +71,6 @@ def _grown(table: Table, wanted: pa.Schema) -> Table:
 
 def rows_to_store(table: Table, rows: pa.Table | pa.RecordBatchReader) -> pa.Table | pa.RecordBatchReader:
     """Rows with the columns that readers see, as the columns that they are written to."""
-    import pyarrow as pa
-
     if table.columns is None:
         return rows
     assert table.layout is not None, "a table without a layout is stored as it is"
@@ -157,7 +150,6 @@ class ValueCount:
 
     def counted(self, rows: pa.Table | pa.RecordBatchReader) -> pa.Table | pa.RecordBatchReader:
         """The same rows, which are counted as they pass."""
-        import pyarrow as pa
 
         def pass_on(part: Any) -> Any:
             for name in self.lacking:

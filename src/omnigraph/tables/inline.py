@@ -10,17 +10,14 @@ import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import pa, pt
 from omnigraph.tables.addresses import ROW_ADDRESS, fragment_of_address
 from omnigraph.tables.layout import Layout, VersionColumns
 from omnigraph.tables.table import Table
 from omnigraph.values.inline_rows import NO_INLINE, Inline, InlineChange
 from omnigraph.values.types import MAX_SAFE_INTEGER
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # Moves inline changes to another stored version than the one they were made for.
 #
@@ -109,9 +106,6 @@ def _written(layout: Layout) -> tuple[tuple[str, ...], list[tuple[str, Callable[
 
 def _json_values(type: pa.DataType) -> Callable[[list[Any]], list[Any]] | None:
     """Values of most types are the same in JSON; the others are converted by Arrow."""
-    import pyarrow as pa
-    from pyarrow import types as pt
-
     if pt.is_string(type) or pt.is_boolean(type) or pt.is_int32(type) or pt.is_uint32(type) or pt.is_floating(type):
         return None
     if pt.is_int64(type) or pt.is_uint64(type):
@@ -125,8 +119,6 @@ def _safe_numbers(values: list[Any]) -> list[Any]:
 
 def arrow_rows(layout: Layout, inline: Inline) -> pa.Table:
     """The rows of all changes, in order, with the columns that readers see."""
-    import pyarrow as pa
-
     changes = [change for change in inline if change.rows]
     for columns, alike in groupby(
         (change for change in changes if layout not in change.held), lambda change: change.columns
@@ -146,8 +138,6 @@ def _hold(layout: Layout, columns: tuple[str, ...], changes: Sequence[InlineChan
 
 
 def _batch_of(layout: Layout, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> pa.RecordBatch:
-    import pyarrow as pa
-
     types = {name: type for column in layout.columns for name, type in column.stored}
     known = [(place, name) for place, name in enumerate(columns) if name in types]
     arrays = [_from_json([row[place] for row in rows], types[name]) for place, name in known]
@@ -160,8 +150,6 @@ def _batch_of(layout: Layout, columns: tuple[str, ...], rows: Sequence[tuple[Any
 
 
 def _to_json(column: Any) -> list[Any]:
-    import pyarrow as pa
-
     type = column.type
     values: list[Any] = _plain(column).to_pylist()
     item = type.value_type if pa.types.is_list(type) else type
@@ -174,8 +162,6 @@ def _to_json(column: Any) -> list[Any]:
 
 def _plain(column: Any) -> Any:
     """Dates and timestamps as integers."""
-    import pyarrow as pa
-
     type = column.type
     if pa.types.is_list(type):
         number = _number(type.value_type)
@@ -185,16 +171,12 @@ def _plain(column: Any) -> Any:
 
 
 def _number(type: pa.DataType) -> pa.DataType | None:
-    import pyarrow as pa
-
     if pa.types.is_date32(type):
         return pa.int32()
     return pa.int64() if pa.types.is_timestamp(type) else None
 
 
 def _from_json(values: list[Any], type: pa.DataType) -> pa.Array:
-    import pyarrow as pa
-
     item = type.value_type if pa.types.is_list(type) else type
     if pa.types.is_large_binary(item):
         return pa.array([_each(value, base64.b64decode) for value in values], type)

@@ -18,17 +18,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.language.catalog import EntityType, stored_columns
 from omnigraph.language.projection import arrow_schema
 from omnigraph.tables import filters
 from omnigraph.tables.addresses import OFFSET_BITS, ROW_ADDRESS
 from omnigraph.values.arrow import arrow_type, filled_value, widened
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 KEY_COLUMNS = ("id", "src", "dst")
 _TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`(?P<quoted>[^`]*)`|(?P<bare>[^\W\d]\w*)|\d[\w.]*")
@@ -86,16 +83,12 @@ class Layout:
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns as a reader sees them."""
-        import pyarrow as pa
-
         return pa.schema([pa.field(column.name, column.type, nullable=column.nullable) for column in self.columns])
 
     @cached_property
     def written_schema(self) -> pa.Schema:
         """The columns that rows are written to: the newest of each property. One that the table may have without every fragment
         having it is nullable."""
-        import pyarrow as pa
-
         newest = ((column, column.stored[0][0]) for column in self.columns)
         return pa.schema(
             [pa.field(name, column.type, nullable=column.nullable or name != column.name) for column, name in newest]
@@ -104,8 +97,6 @@ class Layout:
     def grown_schema(self, stored: pa.Schema) -> pa.Schema:
         """The stored schema plus every column of every property, older ones included: fragments from other versions may hold them.
         Columns that were added, or are no longer written to, are nullable."""
-        import pyarrow as pa
-
         written = self.written_schema
         relaxed = []
         for field in stored:
@@ -187,22 +178,15 @@ class VersionColumns:
 
     def batch(self, rows: Any, names: Sequence[str], extra: Sequence[str]) -> pa.RecordBatch:
         """Rows of stored columns as these columns, and the `extra` ones unchanged."""
-        import pyarrow as pa
-
         arrays = [self._column(rows, name) for name in names] + [rows.column(name) for name in extra]
         return pa.RecordBatch.from_arrays(
             arrays, schema=self.schema(names, [rows.schema.field(name) for name in extra])
         )
 
     def schema(self, names: Sequence[str], extra: Sequence[Any] = ()) -> pa.Schema:
-        import pyarrow as pa
-
         return pa.schema([*(self.layout.schema.field(name) for name in names), *extra])
 
     def _column(self, rows: Any, name: str) -> Any:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         column = self.layout.by_name[name]
         values = None
         for stored, _ in self._present(name):
@@ -220,23 +204,15 @@ class VersionColumns:
 
     def _is_older(self, rows: Any, name: str) -> pa.Array:
         """Which rows are in fragments that have none of a column's stored columns."""
-        import numpy as np
-
         # A deleted row has no address: see `with_fills`.
         return self._are_older(rows.column(ROW_ADDRESS).fill_null(0).to_numpy() >> np.uint64(OFFSET_BITS), name)
 
     def _are_older(self, owners: np.ndarray, name: str) -> pa.Array:
-        import numpy as np
-        import pyarrow as pa
-
         return pa.array(np.isin(owners, np.array(self._older[name], np.uint64)))
 
     def with_fills(self, rows: pa.Table, owners: np.ndarray) -> pa.Table:
         """Rows of which some are deleted, and therefore were read without an address: with the values of their fragments, as
         a version has them that has these rows. `owners`: the fragment of each row."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         for place, name in enumerate(rows.column_names):
             column, values = self.layout.by_name[name], rows.column(name)
             if self._fill(column) is not None and values.null_count:
@@ -247,7 +223,6 @@ class VersionColumns:
 
     def reader(self, rows: Any, names: Sequence[str], extra: Sequence[str]) -> pa.RecordBatchReader:
         """Like `batch`, for a stream."""
-        import pyarrow as pa
 
         def batches() -> Iterator[Any]:
             for batch in rows:
@@ -311,8 +286,6 @@ class VersionColumns:
 
 
 def _coalesced(newer: Any, older: Any) -> Any:
-    import pyarrow.compute as pc
-
     if newer.null_count == 0 or older.null_count == len(older):
         return newer
     if newer.null_count == len(newer):
@@ -322,8 +295,6 @@ def _coalesced(newer: Any, older: Any) -> Any:
 
 def _sql_type(type: pa.DataType) -> str | None:
     """The name of a type in filters; None if its values are never compared there."""
-    import pyarrow as pa
-
     names = {
         pa.utf8(): "STRING",
         pa.bool_(): "BOOLEAN",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from omnigraph._internal.lazy_imports import pa, pc
 from omnigraph.tables import filters
 from omnigraph.tables.addresses import OFFSET_BITS, ROW_ADDRESS, Fragment
 from omnigraph.tables.fragment_columns import MAX_FRAGMENT_ROWS, OFFSET, FragmentKeys
@@ -16,8 +17,6 @@ from omnigraph.tables.layout import KEY_COLUMNS
 from omnigraph.values.arrow import are_among
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from omnigraph.tables.table import Table
 
 MAX_IN_LIST = 4_096
@@ -54,8 +53,6 @@ class Lookup:
 
     def _by_fragment(self) -> pa.Table:
         """Looks in each fragment in the way that is fastest for it."""
-        import pyarrow as pa
-
         held, others = held_keys(self.table, self.name) if self.name in KEY_COLUMNS else _held_whole(self.table)
         pieces = [
             self._take(fragment, keys, places)
@@ -82,8 +79,6 @@ class Lookup:
 
     def _filtered(self, filter: str) -> pa.Table:
         """Like `_by_fragment`, for rows that satisfy a filter."""
-        import pyarrow as pa
-
         addresses_only = replace(self, columns=[], with_address=True)
         pieces, others = [], []
         for fragment in self.table.fragments:
@@ -103,8 +98,6 @@ class Lookup:
 
     def _take(self, fragment: Fragment, keys: FragmentKeys, places: list[int]) -> pa.Table:
         """Rows of one fragment at these positions: from memory, if it is kept whole or only keys are wanted."""
-        import pyarrow as pa
-
         columns, table = self.columns, self.table
         addresses = [(fragment.id << OFFSET_BITS) | keys.offsets[place] for place in places]
         if keys.rows is not None and keys.is_whole(table.row_identity):
@@ -152,8 +145,6 @@ class Lookup:
 
     def _find_by_keys(self, fragment: Fragment) -> pa.Table | None:
         """The rows of one fragment that have these keys, reading the key column if needed; None if it is too wide."""
-        import pyarrow as pa
-
         assert self.table.keys is not None
         name, held = self.name, self.table.keys.columns
         names = [name] if fragment.deletions == "" else [name, OFFSET]
@@ -178,8 +169,6 @@ class Lookup:
 
     def _find_in_zones(self, fragment: Fragment) -> pa.Table | None:
         """The rows of one fragment that have these values; None if the column is not known to ascend in it."""
-        import pyarrow as pa
-
         table, name = self.table, self.name
         is_indexed = fragment.id in table.indexed_fragments.get(name, ())
         in_zones = None if table.zones is None or is_indexed else table.zones.find(table, fragment, name, self.values)
@@ -195,8 +184,6 @@ class Lookup:
         return pa.Table.from_arrays(cells, schema=shape)
 
     def _from_columns(self, known: dict[str, pa.Array], places: Any, addresses: list[int] | None) -> pa.Table:
-        import pyarrow as pa
-
         shape = self.shape
         arrays = [
             pa.array(addresses, pa.uint64()) if name == ROW_ADDRESS else known[name].take(places)
@@ -206,8 +193,6 @@ class Lookup:
 
     def by_filter(self, filter: str | None, fragments: Sequence[int] | None) -> pa.Table:
         """Through the index of the column, if it has one."""
-        import pyarrow as pa
-
         pieces = []
         for start in range(0, max(len(self.values), 1), MAX_IN_LIST):
             chunk = self.values[start : start + MAX_IN_LIST]
@@ -224,8 +209,6 @@ class Lookup:
         self, value: object, columns: Sequence[str], filter: str, fragments: Sequence[int] | None
     ) -> pa.Table:
         """Rows that all have the same value in the column, which therefore is not read."""
-        import pyarrow as pa
-
         others = [column for column in columns if column != self.name]
         rows = self.table.read(others, filter, fragments=fragments, with_address=self.with_address or not others)
         known = pa.repeat(pa.scalar(value, pa.utf8()), rows.num_rows)
@@ -233,8 +216,6 @@ class Lookup:
         return pa.Table.from_arrays(arrays, schema=self.shape)
 
     def by_scan(self, filter: str | None) -> pa.Table:
-        import pyarrow as pa
-
         table = self.table
         names = list(self.columns) if self.columns is not None else list(table.schema.names)
         value_set = pa.array(self.values, table.schema.field(self.name).type)
@@ -247,8 +228,6 @@ class Lookup:
         return pa.Table.from_batches(kept).select([*names, *([ROW_ADDRESS] if self.with_address else [])])
 
     def _in_order(self, rows: pa.Table) -> pa.Table:
-        import pyarrow.compute as pc
-
         if not self.with_address or rows.num_rows < 2:
             return rows
         return rows.take(pc.sort_indices(rows, [(ROW_ADDRESS, "ascending")]))
@@ -290,8 +269,6 @@ def _held_whole(table: Table) -> tuple[HeldKeys, list[Fragment]]:
 
 
 def _read_keys(table: Table, fragments: Sequence[Fragment]) -> HeldKeys:
-    import pyarrow as pa
-
     assert table.keys is not None
     names = [name for name in KEY_COLUMNS if name in table.schema.names]
     whole = table.read_whole(fragments)

@@ -12,16 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.tables.addresses import OFFSET_BITS, ROW_ADDRESS, Fragment
 from omnigraph.tables.growing import FIELD_IDS, NO_FIELD, FieldIds
 from omnigraph.tables.staging import by_fragment, delete_rows, load_fragment
 from omnigraph.tables.table import Table
 from omnigraph.values.arrow import widened
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
 
 # Values that a version does not read although its files hold them: a column of a file has no field there, and a property of the
 # type is stored in it. No write makes such a version; it was possible in earlier releases.
@@ -30,9 +26,6 @@ if TYPE_CHECKING:
 def lost_values(table: Table, uri: str, options: Mapping[str, str]) -> Iterator[tuple[tuple[str, ...], pa.Table]]:
     """The files of each fragment with such values, and the values themselves: the ids of its rows, and the properties by name.
     `uri`: the folder of the table."""
-    import numpy as np
-    import pyarrow as pa
-
     table = table.stored
     for fragment in table.fragments:
         files = [file for file in _metadata(table, fragment.id).files if NO_FIELD in file.fields]
@@ -89,9 +82,6 @@ def _read(place: str, options: Mapping[str, str], columns: Sequence[str]) -> pa.
 def rows_with(table: Table, values: pa.Table, fragments: Sequence[int] | None = None) -> pa.Table:
     """The rows of these fragments that gain a value of a property, by their ids, with it and with their addresses. A row gains a
     value where it has none, or the one that all older rows have."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     assert table.layout is not None, "the table of a type has a layout"
     rows = table.read(fragments=fragments, with_address=True)
     places = pc.index_in(rows.column("id"), value_set=values.column("id").combine_chunks())
@@ -131,16 +121,12 @@ def fragments_by_files(table: Table | None) -> dict[tuple[str, ...], Fragment]:
 
 
 def live_offsets(table: Table, fragment: Fragment) -> np.ndarray[Any, Any]:
-    import numpy as np
-
     rows = table.read([], fragments=[fragment.id], with_address=True)
     addresses: np.ndarray[Any, Any] = rows.column(ROW_ADDRESS).to_numpy()
     return addresses & np.uint64((1 << OFFSET_BITS) - 1)
 
 
 if TYPE_CHECKING:
-    import numpy as np
-
     Addresses = np.ndarray[Any, Any]
 
 MAX_MAPPED_ROWS = 65_536
@@ -199,8 +185,6 @@ class LostRows:
     ) -> Addresses | None:
         """Addresses in the new fragments of the rows that the head no longer has in the group's old ones. None if the old ones
         have rows at the head that they did not have in the base."""
-        import numpy as np
-
         gone: list[Addresses] = [np.array([], dtype=np.uint64)]
         for fragment in group.old:
             rows = self._gone_from(fragment, head, twins.get(fragment.files))
@@ -218,8 +202,6 @@ class LostRows:
         return self._gone[key]
 
     def _compared(self, fragment: Fragment, head: Table, twin: Fragment | None) -> Addresses | None:
-        import numpy as np
-
         if twin is not None and twin.deletions == fragment.deletions:
             return np.array([], dtype=np.uint64)
         if twin is None:

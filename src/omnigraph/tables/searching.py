@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.tables.addresses import ROW_ADDRESS, ROW_ID
 from omnigraph.tables.changed_table import ChangedTable
 from omnigraph.tables.lance_errors import translated
 from omnigraph.tables.table import Table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 DISTANCE = "_distance"
 
@@ -36,8 +33,6 @@ def find_text(
 
     The index's words are pieces of ours, so a row in the result may lack a word as a whole; no row that has it is missing.
     """
-    import pyarrow as pa
-
     if not isinstance(table, ChangedTable):
         return _text_hits(table, column, words, columns, every, filter, limit)
     hits = _text_hits(table.stored, column, words, columns, every, filter, limit + len(table.masked), masks=True)
@@ -85,8 +80,6 @@ def find_nearest(
     limit: int,
 ) -> pa.Table:
     """Approximately the `limit` nearest rows among those that the filter keeps, nearest first, with row ids and `_distance`."""
-    import pyarrow as pa
-
     if not isinstance(table, ChangedTable):
         return _nearest_hits(table, column, query, columns, metric, filter, limit)
     wider = limit + len(table.masked)
@@ -109,8 +102,6 @@ def _nearest_hits(
     *,
     masks: bool = False,
 ) -> pa.Table:
-    import pyarrow as pa
-
     probed = max(MIN_PROBED, table.rows // PARTITION_ROWS // PROBED_SHARE)
     wanted = {
         "column": table.stored_column(column),
@@ -142,8 +133,6 @@ def _read(table: Table, columns: Sequence[str]) -> list[str]:
 
 def _seen(table: Table, hits: pa.Table, columns: Sequence[str], extra: Sequence[str]) -> pa.Table:
     """Results with the columns that readers see."""
-    import pyarrow as pa
-
     mapped = table.columns
     if mapped is None:
         return hits

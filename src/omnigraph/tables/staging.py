@@ -12,9 +12,10 @@ import json
 import os
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omnigraph._internal.failpoints import Failpoint, reach
+from omnigraph._internal.lazy_imports import np, pa
 from omnigraph.metering import Threads
 from omnigraph.tables import growing, indexes
 from omnigraph.tables.addresses import OFFSET_BITS, Fragment, RowSet
@@ -25,10 +26,6 @@ from omnigraph.tables.fragment_columns import MAX_FRAGMENT_ROWS, FragmentKeys
 from omnigraph.tables.growing import FIELD_IDS
 from omnigraph.tables.indexes import index_segments
 from omnigraph.tables.table import Table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # Which small fragments a write folds into one.
 #
@@ -147,15 +144,11 @@ class TrimmedFragment:
 
 
 def _joined(first: Any, second: Any) -> Any:
-    import numpy as np
-
     return np.concatenate([np.asarray(first, np.uint32), np.asarray(second, np.uint32)])
 
 
 def by_fragment(addresses: Iterable[int]) -> list[tuple[int, Any]]:
     """Each fragment with its offsets, ascending and without duplicates (NumPy)."""
-    import numpy as np
-
     positions = addresses if isinstance(addresses, np.ndarray) else np.fromiter(addresses, dtype=np.uint64)
     unique = distinct(positions)
     offsets = (unique & np.uint64((1 << OFFSET_BITS) - 1)).astype(np.uint32)
@@ -337,8 +330,6 @@ def adopted(table: Table, fragments: Iterable[int]) -> tuple[str, ...]:
 
     Deletions are left out: they belong to the version that the fragment came from.
     """
-    import pyarrow as pa
-
     texts, ids, schema = [], growing.field_ids(table.stored.dataset), table.stored.dataset.schema
     for fragment in fragments:
         value = table.stored.dataset.get_fragment(fragment).metadata.to_json()
@@ -353,8 +344,6 @@ def adopted(table: Table, fragments: Iterable[int]) -> tuple[str, ...]:
 
 def _fields_of(texts: Iterable[str]) -> list[pa.Field]:
     """The columns of adopted fragments."""
-    import pyarrow as pa
-
     fields: dict[str, pa.Field] = {}
     for text in texts:
         if FIELDS in text and (held := json.loads(text).get(FIELDS)) is not None:
@@ -429,8 +418,6 @@ def _fold(base: Table, folded: Sequence[Fragment]) -> tuple[str, ...]:
 
 def _kept_rows(base: Table, fragments: Sequence[Fragment]) -> pa.Table | None:
     """The rows of these fragments, if this process holds all of them."""
-    import pyarrow as pa
-
     kept = [base.keys and base.keys.get(base.path, fragment.content) for fragment in fragments]
     tables = [keys.rows for keys in kept if keys and keys.rows is not None and keys.is_whole(base.row_identity)]
     return pa.concat_tables(tables) if len(tables) == len(fragments) else None

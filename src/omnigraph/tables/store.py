@@ -12,6 +12,7 @@ from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph._internal.runtime import Runtime
 from omnigraph.errors import Damaged, StorageDenied, StorageTransient
 from omnigraph.storage.options import open_store, scheme_of, storage_options_for
@@ -42,8 +43,6 @@ from omnigraph.tables.verifying import (
 from omnigraph.values.inline_rows import NO_INLINE, Inline
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from omnigraph.storage.objects import Memory
     from omnigraph.tables.indexes import SegmentPlan
     from omnigraph.tables.lost_rows import LostRows, Rewrite
@@ -554,7 +553,6 @@ class Tables:
         time would each start a memory of their own. So one table always exists.
         """
         import lance
-        import pyarrow as pa
 
         session, schema = _new_session(self.runtime), pa.schema([pa.field("held", pa.int8())])
         held = lance.write_dataset(
@@ -580,8 +578,6 @@ def sizes_in(path: str, listed: Iterable[ObjectInfo]) -> dict[str, int]:
 
 def _with_packed_keys(schema: pa.Schema) -> pa.Schema:
     """Ids and ends are compressed: ascending ones take less than half the space, and one and a half times as long to read."""
-    import pyarrow as pa
-
     packed = [field.with_metadata(PACKED) if field.name in KEY_COLUMNS else field for field in schema]
     return pa.schema(packed, schema.metadata)
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from omnigraph._internal.lazy_imports import np, pa
 from omnigraph.metering import current_meter
 from omnigraph.tables.addresses import (
     OFFSET_BITS,
@@ -23,9 +24,6 @@ from omnigraph.tables.lookups import MAX_IN_LIST, Lookup, held_keys
 from omnigraph.values.inline_rows import NO_INLINE, Inline
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
     from omnigraph.tables.adjacency.zones import EdgeZones
 
 ROWS_PER_TAKE = 16_384
@@ -135,8 +133,6 @@ class Table:
 
     def deleted_offsets(self, fragment: Fragment) -> np.ndarray:
         """Offsets in a fragment's files of the rows that this version does not have, ascending."""
-        import numpy as np
-
         if fragment.deletions == "":
             return np.zeros(0, np.int64)
         if self.keys is None:
@@ -144,9 +140,6 @@ class Table:
         return self.keys.deleted(self.path, fragment.content, lambda: self._read_deleted(fragment))
 
     def _read_deleted(self, fragment: Fragment) -> np.ndarray:
-        import numpy as np
-        import pyarrow as pa
-
         folder = local_folder(self.dataset)
         if folder is not None and fragment.deletions.endswith(".arrow"):
             with translated(self.path), pa.ipc.open_file(f"{folder}/{fragment.deletions}") as file:
@@ -158,8 +151,6 @@ class Table:
 
     def live_offsets(self, fragment: Fragment) -> np.ndarray:
         """The offsets, within a fragment's files, of the rows that this version has; ascending."""
-        import numpy as np
-
         return np.delete(np.arange(self.stored_rows[fragment.id]), self.deleted_offsets(fragment))
 
     def is_read_whole(self, fragments: Collection[int] | None = None) -> bool:
@@ -189,8 +180,6 @@ class Table:
 
     def read_stored(self, columns: Sequence[str], fragments: Sequence[int]) -> pa.Table:
         """Whole fragments as stored, including the rows that this version has deleted, with the values that they had."""
-        import numpy as np
-
         with translated(self.path):
             rows = self.scan(columns, fragments=fragments, with_row_id=True, with_deleted=True).read_all()
         rows = rows.select(columns)
@@ -306,16 +295,11 @@ class Table:
         return self.shape(columns, with_address).empty_table()
 
     def shape(self, columns: Sequence[str] | None, with_address: bool) -> pa.Schema:
-        import pyarrow as pa
-
         fields = list(self.schema) if columns is None else [self.schema.field(name) for name in columns]
         return pa.schema([*fields, *([pa.field(ROW_ADDRESS, pa.uint64())] if with_address else [])])
 
     def rows_at(self, addresses: np.ndarray, columns: Sequence[str]) -> pa.Table:
         """Rows at these addresses, in this order: from memory, for fragments that are held there; else taken by position."""
-        import numpy as np
-        import pyarrow as pa
-
         owners = (addresses >> np.uint64(OFFSET_BITS)).astype(np.int64)
         offsets = (addresses & np.uint64((1 << OFFSET_BITS) - 1)).astype(np.int64)
         pieces, order = [], []
@@ -332,8 +316,6 @@ class Table:
 
     def values_at(self, addresses: Sequence[int], columns: Sequence[str]) -> dict[str, list[Any]]:
         """Like `rows_at`, for a few rows, as Python values."""
-        import numpy as np
-
         owners = {fragment_of_address(address) for address in addresses}
         held = None
         if len(owners) == 1 and self.keys is not None:
@@ -353,9 +335,6 @@ class Table:
         self, fragment: Fragment, places: np.ndarray, addresses: np.ndarray, columns: Sequence[str]
     ) -> pa.Table:
         """Rows of one fragment, by their positions among its live rows."""
-        import numpy as np
-        import pyarrow as pa
-
         keys = None if self.keys is None else self.keys.get(self.path, fragment.content)
         if keys is not None and keys.rows is not None and keys.is_whole(self.row_identity):
             return keys.rows.select(list(columns)).take(pa.array(places))
@@ -381,8 +360,6 @@ class Table:
         by_fragment: dict[int, list[int]] = {}
         for address in sorted(set(addresses)):
             by_fragment.setdefault(fragment_of_address(address), []).append(address)
-        import pyarrow as pa
-
         if not by_fragment:
             return self.read(columns, "false", with_address=True)
         tables = []

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from omnigraph._internal.lazy_imports import np, pa, pt
 from omnigraph.errors import Damaged, ObjectMissing
 from omnigraph.storage.store import Store
 from omnigraph.tables import digests, filters
@@ -21,10 +22,6 @@ from omnigraph.tables.indexes import IndexSpec, spec_of
 from omnigraph.tables.lance_errors import translated
 from omnigraph.tables.searching import DISTANCE, find_text
 from omnigraph.tables.table import Table
-
-if TYPE_CHECKING:
-    import numpy as np
-
 
 # The files of one version of a table, as named in its manifest.
 
@@ -135,8 +132,6 @@ def _sampled(table: Table, column: str, fragments: Sequence[int]) -> list[dict[s
 
 
 def _lookup_fault(table: Table, column: str) -> str | None:
-    import numpy as np
-
     for question in _questions(table, column):
         by_index, by_scan = (_addresses(table, question, use) for use in (True, False))
         if not np.array_equal(by_index, by_scan):
@@ -163,8 +158,6 @@ def _questions(table: Table, column: str) -> Iterator[str]:
 
 def _can_be_written(table: Table, column: str) -> bool:
     """Whether every value of the column can be written exactly in a filter."""
-    from pyarrow import types as pt
-
     type = table.schema.field(column).type
     return bool(pt.is_string(type) or pt.is_signed_integer(type) or pt.is_date(type))
 
@@ -185,8 +178,6 @@ def _bounds(table: Table, column: str) -> tuple[list[Any], list[Any]]:
 
 def _addresses(table: Table, question: str, use_index: bool) -> np.ndarray[Any, Any]:
     """Sorted addresses of the matching rows; there may be many millions."""
-    import numpy as np
-
     rows = table.dataset.scanner(
         columns=[], filter=question, with_row_address=True, use_scalar_index=use_index
     ).to_table()
@@ -224,8 +215,6 @@ def _vector_fault(table: Table, spec: IndexSpec, fragments: Sequence[int]) -> st
 
 
 def _nearest(table: Table, spec: IndexSpec, vector: Sequence[float], use_index: bool) -> float | None:
-    import pyarrow as pa
-
     wanted = {
         "column": spec.column,
         "q": pa.array(vector, pa.float32()),

@@ -6,13 +6,11 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from typing import Any, TypeAlias, Union
 
+from omnigraph._internal.lazy_imports import np, pa, pc, pt
 from omnigraph.values.json_values import typed_value
 from omnigraph.values.types import PropertyType, Scalar
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def arrow_type(type: PropertyType) -> pa.DataType:
@@ -20,8 +18,6 @@ def arrow_type(type: PropertyType) -> pa.DataType:
 
     A DateTime is a timestamp in microseconds without zone, meaning UTC: every engine reads that as an instant.
     """
-    import pyarrow as pa
-
     if type.dimension is not None:
         return pa.list_(pa.field("item", pa.float32(), nullable=True), type.dimension)
     scalar = {
@@ -44,9 +40,6 @@ def arrow_type(type: PropertyType) -> pa.DataType:
 def are_among(values: pa.Array | pa.ChunkedArray, others: pa.Array) -> pa.Array | pa.ChunkedArray:
     """Which of the values are among the others; a null never is. Positive and negative zero are one value: they compare equal,
     but hash differently."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if pa.types.is_floating(values.type):
         # Negative zero plus zero is zero; every other number is unchanged.
         values, others = (pc.add(side, pa.scalar(0.0, side.type)) for side in (values, others))
@@ -55,8 +48,6 @@ def are_among(values: pa.Array | pa.ChunkedArray, others: pa.Array) -> pa.Array 
 
 def repeated(value: object, type: PropertyType, count: int) -> pa.Array:
     """A column that holds one value (not yet typed, or null) in every row."""
-    import pyarrow as pa
-
     if value is None:
         return pa.nulls(count, arrow_type(type))
     return pa.array([typed_value(value, type)] * count, arrow_type(type))
@@ -71,10 +62,6 @@ def filled_value(value: object, type: PropertyType) -> object:
 
 def widened(values: Any, type: pa.DataType) -> Any:
     """Values in a wider type; a single value becomes a list of one."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if values.type == type:
         return values
     if pa.types.is_list(type) and not pa.types.is_list(values.type):
@@ -94,17 +81,12 @@ def python_values(column: pa.ChunkedArray) -> list[Any]:
 
 def zoned(table: pa.Table) -> pa.Table:
     """A table for callers: its instants have the zone UTC."""
-    import pyarrow as pa
-
     if not any(_has_instants(column.type) for column in table.columns):
         return table
     return table.cast(pa.schema([field.with_type(_zoned_type(field.type)) for field in table.schema]))
 
 
 def _zoned_type(type: pa.DataType) -> pa.DataType:
-    import pyarrow as pa
-    from pyarrow import types as pt
-
     if pt.is_list(type):
         return pa.list_(type.value_field.with_type(_zoned_type(type.value_type)))
     if pt.is_struct(type):
@@ -113,8 +95,6 @@ def _zoned_type(type: pa.DataType) -> pa.DataType:
 
 
 def _has_instants(type: pa.DataType) -> bool:
-    from pyarrow import types as pt
-
     if pt.is_list(type):
         return _has_instants(type.value_type)
     if pt.is_struct(type):

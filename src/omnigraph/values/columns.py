@@ -10,8 +10,9 @@ import json
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import pa, pc, pt
 from omnigraph.values.arrow import arrow_type
 from omnigraph.values.json_values import (
     DAYS,
@@ -26,10 +27,6 @@ from omnigraph.values.json_values import (
     typed_value,
 )
 from omnigraph.values.types import MAX_SAFE_INTEGER, PropertyType, Scalar
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # A CSV cell as a value, and a value as a cell. A null is an empty cell; text is quoted, so that "" is empty text.
 
@@ -104,8 +101,6 @@ class Doubtful(Exception):
 
 def json_parser_type(type: PropertyType, *, dates_as_text: bool) -> pa.DataType:
     """The type that the parser is told to expect: the widest of its kind, so that no value is cut silently."""
-    import pyarrow as pa
-
     if type.dimension is not None:
         return pa.list_(pa.float64())
     date_type = pa.string() if dates_as_text else pa.int64()
@@ -124,8 +119,6 @@ def json_parser_type(type: PropertyType, *, dates_as_text: bool) -> pa.DataType:
 
 def parsed_column(raw: pa.Array, type: PropertyType) -> pa.Array:
     """A column of `json_parser_type` as the column a table holds. Raises Doubtful."""
-    import pyarrow as pa
-
     try:
         if type.dimension is not None:
             return _vectors(raw, type.dimension)
@@ -137,9 +130,6 @@ def parsed_column(raw: pa.Array, type: PropertyType) -> pa.Array:
 
 
 def _parsed_scalars(raw: pa.Array, scalar: Scalar) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     is_text = pa.types.is_string(raw.type)
     match scalar:
         case Scalar.I32 | Scalar.U32:
@@ -165,9 +155,6 @@ def _parsed_scalars(raw: pa.Array, scalar: Scalar) -> pa.Array:
 
 def text_column(raw: pa.Array, type: PropertyType) -> pa.Array:
     """A column of CSV cells as the column a table holds. Raises Doubtful."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     scalar = type.scalar
     if raw.null_count == len(raw):
         return pa.nulls(len(raw), arrow_type(type))
@@ -194,9 +181,6 @@ def text_column(raw: pa.Array, type: PropertyType) -> pa.Array:
 
 def arrow_column(raw: pa.Array, type: PropertyType) -> pa.Array:
     """A column of Parquet or of a data frame as the column a table holds. Raises Doubtful."""
-    import pyarrow as pa
-    from pyarrow import types as pt
-
     try:
         if raw.null_count == len(raw):
             return pa.nulls(len(raw), arrow_type(type))
@@ -213,10 +197,6 @@ def arrow_column(raw: pa.Array, type: PropertyType) -> pa.Array:
 
 
 def _arrow_scalars(raw: pa.Array, scalar: Scalar) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    from pyarrow import types as pt
-
     match scalar:
         case Scalar.STRING if pt.is_string(raw.type) or pt.is_large_string(raw.type) or pt.is_string_view(raw.type):
             raw.validate(full=True)  # Arrow takes the bytes of other programs for UTF-8 unseen.
@@ -249,9 +229,6 @@ def _arrow_scalars(raw: pa.Array, scalar: Scalar) -> pa.Array:
 
 def plain_values(column: pa.Array) -> list[Any]:
     """The values of a column for `typed_value`, which refuses those that no property can hold."""
-    import pyarrow as pa
-    from pyarrow import types as pt
-
     type = column.type
     if pt.is_timestamp(type):
         unit = _NANOSECONDS[type.unit]
@@ -305,9 +282,6 @@ def _in_utc(instant: object) -> object:
 
 
 def _lists(raw: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if raw.values.null_count:
         raise Doubtful
     items = convert(raw.values)
@@ -316,10 +290,6 @@ def _lists(raw: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> pa.Array:
 
 
 def _vectors(raw: pa.Array, dimension: int) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    from pyarrow import types as pt
-
     if not (pt.is_floating(raw.type.value_type) or pt.is_integer(raw.type.value_type)):
         raise Doubtful
     values = raw.flatten()
@@ -334,9 +304,6 @@ def _vectors(raw: pa.Array, dimension: int) -> pa.Array:
 
 def _ranks(raw: pa.Array) -> pa.Array:
     """For each row that is not null its rank among these; null for the others."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     valid = pc.is_valid(raw)
     rank = pc.subtract(pc.cumulative_sum(pc.cast(valid, pa.int64())), 1)
     return pc.if_else(valid, rank, pa.scalar(None, pa.int64()))
@@ -344,9 +311,6 @@ def _ranks(raw: pa.Array) -> pa.Array:
 
 def _floats(raw: pa.Array, scalar: Scalar) -> pa.Array:
     """The nearest float of each number. Raises Doubtful if one of them is not finite."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     numbers = pc.cast(raw, pa.float64(), safe=False)
     if scalar is Scalar.F32:
         numbers = pc.cast(numbers, pa.float32(), safe=False)
@@ -356,34 +320,24 @@ def _floats(raw: pa.Array, scalar: Scalar) -> pa.Array:
 
 
 def _days(days: pa.Array) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     _within(pc.cast(days, pa.int32()), DAYS)
     return days
 
 
 def _instants(raw: pa.Array) -> pa.Array:
     """Timestamps of any unit and zone as a column holds them. Raises ArrowInvalid if one is finer than a microsecond."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     instants = pc.cast(pc.cast(raw, pa.timestamp(raw.type.unit)), pa.timestamp("us"))
     _within(pc.cast(instants, pa.int64()), MICROSECONDS)
     return instants
 
 
 def _matching(texts: pa.Array, pattern: str) -> pa.Array:
-    import pyarrow.compute as pc
-
     if pc.any(pc.invert(pc.match_substring_regex(texts, pattern))).as_py():
         raise Doubtful
     return texts
 
 
 def _within(numbers: pa.Array, bounds: tuple[int, int]) -> pa.Array:
-    import pyarrow.compute as pc
-
     extent = pc.min_max(numbers).as_py()
     if extent["min"] is not None and not (bounds[0] <= extent["min"] and extent["max"] <= bounds[1]):
         raise Doubtful
@@ -391,8 +345,6 @@ def _within(numbers: pa.Array, bounds: tuple[int, int]) -> pa.Array:
 
 
 def _one_by_one(values: list[Any], type: PropertyType) -> pa.Array:
-    import pyarrow as pa
-
     try:
         return pa.array([typed_value(value, type) for value in values], arrow_type(type))
     except Unfit:

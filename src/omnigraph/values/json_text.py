@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import np, pa, pc, pt
 from omnigraph.values.json_values import json_value
 from omnigraph.values.types import MAX_SAFE_INTEGER
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # Columns as text, a whole column at a time: what a table, a CSV file or a terminal shows of each value.
 
@@ -26,9 +23,6 @@ EXACT_FROM, EXACT_BELOW = 1e-4, 1e9
 def text_column(values: pa.Array) -> pa.LargeStringArray:
     """The text of each value, null for null: numbers as Python writes them, `true` and `false`, ISO dates, instants in UTC, and
     JSON for lists, entities, bytes, NaN and infinities."""
-    import pyarrow as pa
-    from pyarrow import types as pt
-
     if pt.is_dictionary(values.type):
         values = values.dictionary_decode()
     if pt.is_floating(values.type):
@@ -43,9 +37,6 @@ def text_column(values: pa.Array) -> pa.LargeStringArray:
 
 
 def _floats(values: pa.Array) -> pa.LargeStringArray:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     size = pc.abs(values)
     is_exact = pc.or_(pc.equal(size, 0.0), pc.and_(pc.greater_equal(size, EXACT_FROM), pc.less(size, EXACT_BELOW)))
     digits = values.cast(pa.large_string())
@@ -61,9 +52,6 @@ def _floats(values: pa.Array) -> pa.LargeStringArray:
 
 def _instants(values: pa.Array) -> pa.LargeStringArray:
     """As `instant_text` writes them: with milliseconds, or microseconds if there are any."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     moments = values.cast(pa.timestamp("us"))
     number = moments.cast(pa.int64())
     has_micros = pc.not_equal(pc.multiply(pc.divide(number, 1_000), 1_000), number)
@@ -77,10 +65,6 @@ def _instants(values: pa.Array) -> pa.LargeStringArray:
 
 def _instant_digits(moments: pa.Array, unit: str) -> pa.LargeStringArray:
     """Years of four digits make texts of equal length, which are assembled as a matrix of bytes."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     texts = moments.cast(pa.timestamp(unit), safe=False).fill_null(0).cast(pa.large_string())
     _, offsets, characters = texts.buffers()
     bounds = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
@@ -99,8 +83,6 @@ def _instant_digits(moments: pa.Array, unit: str) -> pa.LargeStringArray:
 
 
 def _texts_one_by_one(values: pa.Array) -> pa.LargeStringArray:
-    import pyarrow as pa
-
     return pa.array([plain_text(value) for value in values.to_pylist()], pa.large_string())
 
 
@@ -113,8 +95,6 @@ def plain_text(value: object) -> str | None:
 
 
 def _text(text: str) -> pa.Scalar:
-    import pyarrow as pa
-
     return pa.scalar(text, pa.large_string())
 
 
@@ -146,10 +126,6 @@ def value_text(value: object) -> str:
 
 def column_texts(column: pa.Array) -> pa.LargeStringArray:
     """`value_text` of every value of a column; a null stays null."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    from pyarrow import types as pt
-
     type = column.type
     if pt.is_string(type) or pt.is_large_string(type):
         return _strings(column)
@@ -184,17 +160,12 @@ def object_texts(members: Mapping[str, pa.Array], *, written_nulls: frozenset[st
 
 def joined_texts(*pieces: str | pa.LargeStringArray) -> pa.LargeStringArray:
     """Texts and columns of texts concatenated, row by row; null if one of them is."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     large = [pa.scalar(piece, pa.large_string()) if isinstance(piece, str) else piece for piece in pieces]
     return pc.binary_join_element_wise(*large, pa.scalar("", pa.large_string()))
 
 
 def text_blocks(texts: pa.LargeStringArray, size: int) -> Iterator[bytes]:
     """All texts, none of them null, concatenated as blocks of bytes; each block ends with the text that fills it."""
-    import numpy as np
-
     _, ends_buffer, data = texts.buffers()
     if not len(texts):
         return
@@ -207,9 +178,6 @@ def text_blocks(texts: pa.LargeStringArray, size: int) -> Iterator[bytes]:
 
 
 def _strings(column: pa.Array) -> pa.LargeStringArray:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     texts = pc.cast(column, pa.large_string())
     quoted = joined_texts('"', texts, '"')
     escaped = pc.fill_null(pc.match_substring_regex(texts, ESCAPED), fill_value=False)
@@ -219,17 +187,12 @@ def _strings(column: pa.Array) -> pa.LargeStringArray:
 
 
 def _lists(column: pa.ListArray) -> pa.LargeStringArray:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     items = pa.ListArray.from_arrays(column.offsets, column_texts(column.values))
     texts = joined_texts("[", pc.binary_join(items, pa.scalar(",", pa.large_string())), "]")
     return pc.if_else(column.is_valid(), texts, None) if column.null_count else texts
 
 
 def _is_safe(column: pa.Array) -> bool:
-    import pyarrow.compute as pc
-
     if column.type.bit_width < 64:
         return True
     extent = pc.min_max(column).as_py()
@@ -237,7 +200,5 @@ def _is_safe(column: pa.Array) -> bool:
 
 
 def _one_by_one(column: pa.Array) -> pa.LargeStringArray:
-    import pyarrow as pa
-
     texts = [None if value is None else value_text(value) for value in column.to_pylist()]
     return pa.array(texts, pa.large_string())

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import np
 from omnigraph.tables.adjacency.segment import Arrays, HeldArrays
 from omnigraph.tables.ascending import distinct, is_member
-
-if TYPE_CHECKING:
-    import numpy as np
 
 FEW = 2_048
 """Up to this many numbers, neighbours are read block by block from the stored file."""
@@ -41,14 +38,10 @@ class Csr:
 
     @cached_property
     def degrees(self) -> np.ndarray:
-        import numpy as np
-
         return np.diff(self.arrays.whole(self.starts)).astype(np.int32, copy=False)
 
     def bounds(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where the neighbours of each number begin, and how many there are."""
-        import numpy as np
-
         starts = self.arrays.held(self.starts)
         if starts is None and len(numbers) > FEW:
             starts = self.arrays.whole(self.starts)
@@ -72,8 +65,6 @@ class Csr:
 
     def expand(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(position in `numbers`, neighbour) for every neighbour of every number, in order."""
-        import numpy as np
-
         first, counts = self.bounds(numbers)
         is_one_each = len(numbers) > 1 and int(counts.min()) == int(counts.max()) == 1
         places = np.arange(len(numbers), dtype=np.int64)
@@ -93,8 +84,6 @@ class Csr:
 
     def multiplicities(self, near: np.ndarray, far: np.ndarray) -> np.ndarray:
         """How often each of the given pairs occurs."""
-        import numpy as np
-
         if len(near) == 0 or int(near.min()) >= self.nodes:
             return np.zeros(len(near), np.int64)
         numbers = distinct(near.astype(np.int64))
@@ -111,8 +100,6 @@ class JoinedCsr(Csr):
     parts: tuple[Csr, ...] = ()
 
     def expand(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        import numpy as np
-
         if len(numbers) > FEW or self.arrays.held(self.targets) is not None:
             return super().expand(numbers)
         owners, targets = (
@@ -124,8 +111,6 @@ class JoinedCsr(Csr):
 
 def csr_of(near: np.ndarray, far: np.ndarray, nodes: int, width: int, *, per_edge: bool) -> tuple[Csr, bool]:
     """The CSR of pairs of ends, keeping repeated pairs or not; and whether a pair was repeated."""
-    import numpy as np
-
     pairs = order_pairs(near, far, nodes, width)
     starts, targets = pairs.starts, pairs.targets
     if pairs.has_repeated and not per_edge:
@@ -154,8 +139,6 @@ class OrderedPairs:
 
 def order_pairs(near: np.ndarray, far: np.ndarray, nodes: int, width: int, *, ranked: bool = False) -> OrderedPairs:
     """Sort pairs of ends, several million at a time, which keeps working memory at about twelve bytes per pair."""
-    import numpy as np
-
     starts = _starts(near, nodes)
     targets = np.empty(len(near), np.int32)
     ranks = np.empty(len(near), np.int32) if ranked else None
@@ -183,8 +166,6 @@ def order_pairs(near: np.ndarray, far: np.ndarray, nodes: int, width: int, *, ra
 def sorted_with_order(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sort numbers that are not negative: the sorted numbers and the stable sort order. Where a number and its position fit in 63
     bits together, they are sorted as one integer, which takes half as long as an argsort."""
-    import numpy as np
-
     bits = max(len(keys) - 1, 0).bit_length()
     if int(keys.max(initial=0)).bit_length() + bits > MAX_BITS:
         order = np.argsort(keys, kind="stable")
@@ -200,8 +181,6 @@ def _are_consecutive(places: np.ndarray, first: int) -> bool:
 
 
 def _starts(near: np.ndarray, nodes: int) -> np.ndarray:
-    import numpy as np
-
     starts = np.zeros(nodes + 1, np.int32 if len(near) <= MAX_NUMBERS["int32"] else np.int64)
     np.cumsum(np.bincount(near, minlength=nodes), out=starts[1:])
     return starts
@@ -209,8 +188,6 @@ def _starts(near: np.ndarray, nodes: int) -> np.ndarray:
 
 def _ranges(starts: np.ndarray) -> list[tuple[int, int]]:
     """Ranges of numbers with about `SORTED_AT_ONCE` neighbours each."""
-    import numpy as np
-
     cuts = np.searchsorted(starts, np.arange(SORTED_AT_ONCE, int(starts[-1]), SORTED_AT_ONCE)).tolist()
     bounds = sorted({0, *cuts, len(starts) - 1})
     return list(pairwise(bounds))
@@ -231,8 +208,6 @@ class PairChanges:
 
     @cached_property
     def _ordered(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        import numpy as np
-
         order = np.argsort(self.near, kind="stable")
         return self.near[order], self.far[order], self.counts[order]
 
@@ -242,8 +217,6 @@ class PairChanges:
 
     def of(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(position in `numbers`, neighbour, difference) for every change of every number."""
-        import numpy as np
-
         near, far, counts = self._ordered
         first, last = np.searchsorted(near, numbers, "left"), np.searchsorted(near, numbers, "right")
         owners = np.repeat(np.arange(len(numbers)), last - first)
@@ -276,8 +249,6 @@ class Adjacency:
     def degrees(self) -> np.ndarray:
         """How many neighbours each number has. Computed on each call if there are changes: keeping an array per version would
         mean allocating fresh memory, which takes ten times as long as filling it."""
-        import numpy as np
-
         if self.changes is None and self.size == self.below.nodes:
             return self.below.degrees
         degrees = np.empty(self.size, np.int32)
@@ -289,8 +260,6 @@ class Adjacency:
 
     def _add(self, totals: np.ndarray, numbers: np.ndarray) -> None:
         """Add a number for each change to the total of its near end."""
-        import numpy as np
-
         assert self.changes is not None
         near = self.changes.near
         if self.size < self.below.nodes:  # No edge of this version ends at a node that it does not have.
@@ -300,8 +269,6 @@ class Adjacency:
 
     def counts(self, numbers: np.ndarray) -> np.ndarray:
         """Like `degrees`, for the given numbers only."""
-        import numpy as np
-
         if len(numbers) * FEW_OF_ALL > self.size:
             return np.asarray(self.degrees()[numbers])
         counts = self.below.bounds(numbers)[1]
@@ -312,8 +279,6 @@ class Adjacency:
 
     def expand(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(position in `numbers`, neighbour) for every neighbour of every number, in order."""
-        import numpy as np
-
         if self.changes is None or not (is_changed := self.changes.touches(numbers)).any():
             return self.below.expand(numbers)
         if is_changed.all():
@@ -327,8 +292,6 @@ class Adjacency:
 
     def _expand_changed(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Like `expand`, for numbers that all have changes."""
-        import numpy as np
-
         assert self.changes is not None
         owners, targets = self.below.expand(numbers)
         keys = owners * self.width + targets
@@ -341,8 +304,6 @@ class Adjacency:
 
     def sums(self, values: np.ndarray, highest: float) -> np.ndarray:
         """The sum of the neighbours' values for each number; values are integers, none of them further from 0 than `highest`."""
-        import numpy as np
-
         sums = np.zeros(self.size, np.int64)
         length = min(self.size, self.below.nodes)
         if len(values) < self.width:  # No edge of this version leads to the nodes that it lacks.
@@ -354,8 +315,6 @@ class Adjacency:
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """(number, neighbour) for every pair, in order."""
-        import numpy as np
-
         if self.changes is None and self.below.nodes <= self.size:
             sources = np.repeat(np.arange(self.below.nodes, dtype=np.int32), self.below.degrees)
             return sources, self.below.arrays.whole(self.below.targets)
@@ -366,8 +325,6 @@ class Adjacency:
 def _sums(csr: Csr, values: np.ndarray, highest: float) -> np.ndarray:
     """Values are gathered in the narrowest type that holds them, and added block by block: memory traffic dominates, and a block stays
     in the processor's cache."""
-    import numpy as np
-
     starts, targets = csr.arrays.whole(csr.starts), csr.arrays.whole(csr.targets)
     narrowest = next((name for name, most in MAX_NUMBERS.items() if highest <= most), "int64")
     values = values.astype(narrowest, copy=False)
@@ -388,8 +345,6 @@ def _sums(csr: Csr, values: np.ndarray, highest: float) -> np.ndarray:
 
 def _without(keys: np.ndarray, minus: np.ndarray) -> np.ndarray:
     """Ascending keys with each key of `minus` removed once; `minus` is a sub-multiset of `keys`."""
-    import numpy as np
-
     if len(minus) == 0:
         return keys
     # The n-th occurrence of a key in `minus` removes its n-th occurrence.

@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from omnigraph._internal.lazy_imports import np, pa
 from omnigraph._internal.runtime import ByteCache
 from omnigraph.metering import Threads
 from omnigraph.tables.addresses import Fragment
@@ -18,10 +19,6 @@ from omnigraph.tables.adjacency.segment import Arrays, Covered, Header, HeldArra
 from omnigraph.tables.ascending import is_member, stable_order
 from omnigraph.tables.changed_table import INLINE_FRAGMENT
 from omnigraph.tables.table import Table
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 Direction = Literal["out", "in", "both"]
 _ENDS = ("src", "dst")
@@ -48,8 +45,6 @@ class EndNumbers:
     @property
     def keys(self) -> np.ndarray:
         """Each pair of ends as one 64-bit number."""
-        import numpy as np
-
         return np.asarray(self.src.astype(np.int64) << 32 | self.dst)
 
     def __len__(self) -> int:
@@ -94,8 +89,6 @@ class EdgeBase:
 
     def once(self, direction: Direction) -> Csr:
         """Each neighbour once."""
-        import numpy as np
-
         listed = self.listed(direction)
         if not self.header.has_parallel:
             return listed
@@ -117,8 +110,6 @@ class EdgeBase:
 
     def rows(self, rows: np.ndarray) -> EndNumbers:
         """Both ends of the given covered rows, none of which is deleted."""
-        import numpy as np
-
         if len(rows) == 0:
             return EndNumbers(np.zeros(0, np.int32), np.zeros(0, np.int32))
         live = rows - np.searchsorted(self.arrays.whole("deleted"), rows)
@@ -128,21 +119,15 @@ class EdgeBase:
 
     def places(self, rows: np.ndarray) -> np.ndarray:
         """The positions in `out` order of the given covered rows, none of which is deleted."""
-        import numpy as np
-
         live = rows - np.searchsorted(self.arrays.whole("deleted"), rows)
         return self._some("ranks", live) if self.header.has_ranks and len(live) else live
 
     def back_order(self) -> np.ndarray:
         """The positions in `out` order of the edges in `in` order."""
-        import numpy as np
-
         order: np.ndarray = stable_order(self.arrays.whole("out_targets")).astype(np.int32)
         return order
 
     def _some(self, name: str, places: np.ndarray) -> np.ndarray:
-        import numpy as np
-
         if len(places) <= FEW_ROWS and self.arrays.held(name) is None:
             firsts = places.tolist()
             return np.concatenate(self.arrays.slices(name, firsts, [place + 1 for place in firsts]))
@@ -150,8 +135,6 @@ class EdgeBase:
 
     def all_rows(self) -> EndNumbers:
         """Both ends of every covered row that is not deleted."""
-        import numpy as np
-
         listed = self.listed("out")
         src = np.repeat(np.arange(listed.nodes, dtype=np.int32), listed.degrees)
         dst = self.arrays.whole("out_targets")
@@ -188,8 +171,6 @@ class JoinedEdges(EdgeBase):
         }
 
     def rows(self, rows: np.ndarray) -> EndNumbers:
-        import numpy as np
-
         src, dst = np.zeros(len(rows), np.int32), np.zeros(len(rows), np.int32)
         for part, first, last in _numbered(self.parts):
             inside = np.flatnonzero((rows >= first) & (rows < last))
@@ -198,8 +179,6 @@ class JoinedEdges(EdgeBase):
         return EndNumbers(src, dst)
 
     def all_rows(self) -> EndNumbers:
-        import numpy as np
-
         ends = [part.all_rows() for part in self.parts]
         return EndNumbers(np.concatenate([part.src for part in ends]), np.concatenate([part.dst for part in ends]))
 
@@ -225,8 +204,6 @@ class JoinedArrays:
         return array
 
     def _join(self, name: str) -> np.ndarray:
-        import numpy as np
-
         direction, _, what = name.partition("_")
         if name == "deleted":
             return np.concatenate(
@@ -254,8 +231,6 @@ class JoinedArrays:
 
     def _sum(self, starts: Sequence[np.ndarray]) -> np.ndarray:
         """Neighbours of all parts begin where as many come before as in all parts together."""
-        import numpy as np
-
         count = sum(part.header.count for part in self.parts)
         return np.asarray(np.sum(starts, axis=0, dtype=np.int32 if count <= MAX_NUMBERS["int32"] else np.int64))
 
@@ -275,8 +250,6 @@ def _width(far: np.ndarray) -> int:
 
 def _net(removed: EndNumbers, added: EndNumbers) -> tuple[EndNumbers, np.ndarray]:
     """Each pair of ends once, with the difference in how often it occurs; negative for fewer."""
-    import numpy as np
-
     src, dst = (np.concatenate([getattr(ends, name) for ends in (removed, added)]) for name in ("src", "dst"))
     order = np.lexsort((dst, src))
     src, dst = src[order], dst[order]
@@ -303,8 +276,6 @@ class ChangedEnds:
 
     def and_more(self, base: EdgeBase, added: EndNumbers) -> ChangedEnds | None:
         """These changes and a few added edges; None if a pair among those is repeated or already changed."""
-        import numpy as np
-
         src, dst = added.src.tolist(), added.dst.tolist()
         known = self.ends
         if len(set(zip(src, dst, strict=True))) < len(src):
@@ -322,8 +293,6 @@ class ChangedEnds:
     ) -> PairChanges | None:
         """The changes seen from one end: counting every edge, or every pair once. With `parallel`, the base lists a pair once per
         edge even if each pair counts once here."""
-        import numpy as np
-
         counts = self.more
         if not per_edge:
             counts = (self.below + counts > 0).astype(np.int64) - (self.below > 0 if parallel is None else self.below)
@@ -371,8 +340,6 @@ class Edges:
 
     @cached_property
     def _added(self) -> EndNumbers:
-        import numpy as np
-
         src, dst = (np.concatenate([np.zeros(0, np.int32), *(getattr(e, name) for e in self._rest)]) for name in _ENDS)
         return EndNumbers(src, dst)
 
@@ -422,8 +389,6 @@ class Edges:
     @cached_property
     def _is_sound(self) -> bool:
         """Whether every edge joins two live nodes. Every write ensures this; only a damaged graph differs."""
-        import numpy as np
-
         ways: tuple[tuple[Literal["out", "in"], Nodes, np.ndarray], ...] = (
             ("out", self.source, self._added.src),
             ("in", self.target, self._added.dst),
@@ -443,8 +408,6 @@ class Edges:
 
     def _assembled(self, direction: Direction, per_edge: bool) -> Adjacency:
         """Built from every edge, leaving out those with a missing end."""
-        import numpy as np
-
         ends = self.ends()
         near, far, size = ends.src, ends.dst, self.source.size
         present = (near >= 0) & (far >= 0)
@@ -462,8 +425,6 @@ class Edges:
 
     def ends(self) -> EndNumbers:
         """Both ends of every edge, in scan order; -1 for a node that the version does not have."""
-        import numpy as np
-
         covered = {fragment: (first, last) for first, last, fragment in self.cover.present}
         deleted = self.base.arrays.whole("deleted")
         gone = self.cover.gone - np.searchsorted(deleted, self.cover.gone)
@@ -487,8 +448,6 @@ class NumberedEdges:
     these. Numbers of covered edges are the same in every version."""
 
     def __init__(self, edges: Edges, back_order: Callable[[], np.ndarray]) -> None:
-        import numpy as np
-
         self.edges, self.base = edges, edges.base
         self._back_order = back_order
         self._gone = np.sort(self.base.places(edges.cover.gone))
@@ -504,8 +463,6 @@ class NumberedEdges:
 
     def expand(self, direction: Literal["out", "in"], numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(position in `numbers`, neighbour, edge number) for every edge of every node."""
-        import numpy as np
-
         listed = self.base.listed(direction)
         first, counts = listed.bounds(numbers)
         owners, targets = listed.expand(numbers)
@@ -526,8 +483,6 @@ class NumberedEdges:
 
     def ends(self, numbers: np.ndarray) -> EndNumbers:
         """Both ends of the given edges."""
-        import numpy as np
-
         count = self.base.header.count
         src, dst = np.empty(len(numbers), np.int32), np.empty(len(numbers), np.int32)
         old = numbers < count
@@ -539,8 +494,6 @@ class NumberedEdges:
     @cached_property
     def _orders(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Added edges by near end: that end in order, and the edges' positions."""
-        import numpy as np
-
         ends = {"out": self._added.src, "in": self._added.dst}
         orders = {name: np.argsort(near, kind="stable") for name, near in ends.items()}
         return {name: (ends[name][order], order) for name, order in orders.items()}
@@ -549,16 +502,12 @@ class NumberedEdges:
         return self._orders[direction][1]
 
     def _places(self, direction: Literal["out", "in"], numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        import numpy as np
-
         near = self._orders[direction][0]
         return np.searchsorted(near, numbers, "left"), np.searchsorted(near, numbers, "right")
 
 
 def ranges(first: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """The numbers of all ranges, one after the other."""
-    import numpy as np
-
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     return np.asarray(np.arange(total, dtype=np.int64) + np.repeat(first - (ends - counts), counts))
@@ -566,9 +515,6 @@ def ranges(first: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 def base_edge_column(table: Table, edges: Edges, name: str) -> pa.Array:
     """A column of the covered rows, by edge number; null for rows of fragments that the version does not have."""
-    import numpy as np
-    import pyarrow as pa
-
     base, type_ = edges.base, table.schema.field(name).type
     present = edges.cover.present
     columns = stored_columns(table, name, [fragment for _, _, fragment in present])
@@ -590,8 +536,6 @@ def base_edge_column(table: Table, edges: Edges, name: str) -> pa.Array:
 
 def _living(numbers: np.ndarray, nodes: Nodes) -> np.ndarray:
     """The numbers, with -1 for those that the version does not have."""
-    import numpy as np
-
     if nodes.live is None and (len(numbers) == 0 or int(numbers.max()) < nodes.size):
         return numbers
     known = numbers < nodes.size
@@ -620,8 +564,6 @@ def edge_base(
     covers: tuple[Covered, ...], ends: EndNumbers, sizes: tuple[int, int], numbered_by: tuple[str, ...] = ()
 ) -> EdgeBase:
     """Built from the ends of every stored row of the covered fragments; deleted rows have -1."""
-    import numpy as np
-
     live = ends.src >= 0
     src, dst = (ends.src, ends.dst) if live.all() else (ends.src[live], ends.dst[live])
     with Threads(2) as pool:
@@ -655,8 +597,6 @@ def edge_base(
 
 def stored_ends(table: Table, fragments: Sequence[Fragment], source: Numbering, target: Numbering) -> EndNumbers:
     """Both ends of every stored row of some fragments of a version, in their order; -1 for deleted rows."""
-    import numpy as np
-
     total = sum(table.stored_rows[fragment.id] for fragment in fragments)
     src, dst = np.full(total, -1, np.int32), np.full(total, -1, np.int32)
     first = 0
@@ -688,8 +628,6 @@ def fragment_runs(fragments: Sequence[Fragment], max_rows: int) -> list[list[Fra
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
-    import pyarrow as pa
-
     if column.num_chunks == 1:
         return column.chunk(0)
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

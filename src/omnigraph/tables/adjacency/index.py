@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import np, pa
 from omnigraph._internal.runtime import ByteCache
 from omnigraph.errors import StorageError
 from omnigraph.storage.store import Store
@@ -33,10 +34,6 @@ from omnigraph.tables.adjacency.segment import Segment, SegmentLostError, open_s
 from omnigraph.tables.changed_table import INLINE_FRAGMENT, ChangedTable
 from omnigraph.tables.lookups import MAX_KEYS_FRAGMENTS
 from omnigraph.tables.table import Table
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 FOLDER = "_adjacency"
 MIN_ROWS = 16_384
@@ -125,8 +122,6 @@ class AdjacencyIndex:
 
     def lookup(self, table: Table, ids: Sequence[str], columns: Sequence[str]) -> pa.Table | None:
         """The rows with these ids; None if another way is better: no ids are stored, or too many are asked for."""
-        import pyarrow as pa
-
         wanted = list(dict.fromkeys(ids))
         if len(wanted) > MAX_LOOKED_UP or not self._has_stored_ids(table):
             return None
@@ -157,8 +152,6 @@ class AdjacencyIndex:
         ]
 
     def column(self, table: Table, nodes: Nodes, name: str) -> NumberedColumn:
-        import pyarrow as pa
-
         if name == "id":
             arrived = pa.array(nodes.numbering.arrived(nodes.size), pa.utf8())
             texts = (
@@ -178,8 +171,6 @@ class AdjacencyIndex:
 
     def columns(self, table: Table, nodes: Nodes, names: Sequence[str], numbers: np.ndarray) -> dict[str, pa.Array]:
         """Columns at the given live node numbers."""
-        import pyarrow as pa
-
         if len(numbers) > FEW_CELLS:
             return {name: self._cells(table, nodes, name, numbers) for name in names}
         values = self.values(table, nodes, names, numbers)
@@ -188,8 +179,6 @@ class AdjacencyIndex:
     def _cells(self, table: Table, nodes: Nodes, name: str, numbers: np.ndarray) -> pa.Array:
         """A column at the given live node numbers. Unless the column is held, up to `MAX_LOOKED_UP` cells are read on their
         own, if they are less than one in `READ_SHARE`."""
-        import pyarrow as pa
-
         is_held = name == "id" or ("base column", *self._column_key(table, nodes, name)) in self._cache
         if is_held or len(numbers) > min(MAX_LOOKED_UP, table.rows // READ_SHARE):
             return self.column(table, nodes, name).take(numbers)
@@ -266,9 +255,6 @@ class AdjacencyIndex:
 
     def edge_column(self, table: Table, edges: Edges, name: str) -> NumberedColumn:
         """A column by edge number."""
-        import numpy as np
-        import pyarrow as pa
-
         covered = tuple(first for first, _, _ in edges.cover.present)
         key = (self._root, *self._edges_key(table, edges), table.column_identity(name), covered)
         base = self._cache.get(("edge column", *key), lambda: base_edge_column(table, edges, name))
@@ -424,9 +410,6 @@ def segment_files(names: Iterable[str]) -> list[list[str]]:
 
 def ids_of(table: Table) -> SortedIds:
     """The sorted ids of a version, read from the table."""
-    import numpy as np
-    import pyarrow as pa
-
     covers = covers_of(table)
     total, kept, first = sum(covered.rows for covered in covers), [], 0
     for fragment in table.fragments:
@@ -445,9 +428,6 @@ def _inline_numbers(table: Table, numbering: Numbering, column: str) -> np.ndarr
 
 
 def _rows_by_fragment(table: Table, fragments: Sequence[Fragment], columns: list[str]) -> dict[int, pa.RecordBatch]:
-    import numpy as np
-    import pyarrow as pa
-
     batches: dict[int, pa.RecordBatch] = {}
     for fragment in fragments:
         # The keys of a small fragment are held if this process wrote it or looked a key up in it.

@@ -6,17 +6,14 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import np, pa
 from omnigraph.tables.addresses import OFFSET_BITS, Fragment
 from omnigraph.tables.adjacency.numbering import Cover, Numbering, added_since, cover
 from omnigraph.tables.changed_table import INLINE_FRAGMENT
 from omnigraph.tables.table import Table
 from omnigraph.values.inline_rows import NO_INLINE, Inline
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -60,8 +57,6 @@ class Nodes:
 
     def followed(self, table: Table, most_changed: int) -> Nodes | None:
         """A later version that only adds a few nodes, all with new ids; None for any other version."""
-        import numpy as np
-
         changes = added_since(self.version, self.inline, table)
         if changes is None:
             return None
@@ -89,8 +84,6 @@ class Nodes:
 
     def find(self, ids: Sequence[str]) -> np.ndarray:
         """The numbers of those of a few ids that the version has."""
-        import numpy as np
-
         numbers = [number for number in self.numbering.find(ids) if 0 <= number < self.size]
         if self.live is not None:
             numbers = [number for number in numbers if self.live[number]]
@@ -107,8 +100,6 @@ class Nodes:
 
     def order_keys(self, numbers: np.ndarray) -> np.ndarray:
         """Integers that sort as the ids of the given numbers do."""
-        import numpy as np
-
         size = len(self.numbering.base)
         if self.size == size or len(numbers) == 0 or int(numbers.max()) < size:
             return numbers
@@ -124,8 +115,6 @@ class Nodes:
     @cached_property
     def _arrived_keys(self) -> np.ndarray:
         """Where the ids that arrived after the sorted ones belong among them."""
-        import numpy as np
-
         arrived = self.numbering.arrived(self.size)
         order = sorted(range(len(arrived)), key=lambda place: arrived[place].encode())
         below = np.asarray(self.numbering.base.lower_bounds([arrived[place] for place in order]), np.int64)
@@ -136,8 +125,6 @@ class Nodes:
     @cached_property
     def living(self) -> np.ndarray:
         """The live numbers, in the order of their ids."""
-        import numpy as np
-
         base = self.numbering.base
         numbers = np.arange(len(base), dtype=np.int32)
         arrived = self.numbering.arrived(self.size)
@@ -149,8 +136,6 @@ class Nodes:
 
     @cached_property
     def _ordinals(self) -> np.ndarray | None:
-        import numpy as np
-
         if self.is_plain:
             return None
         ordinals = np.full(self.size, -1, np.int32)
@@ -170,8 +155,6 @@ class Nodes:
     def moved(self) -> tuple[np.ndarray, np.ndarray]:
         """Numbers whose rows are not covered, ascending, and the positions of these rows, counted through all fragments not
         covered."""
-        import numpy as np
-
         if not self.rest:
             return np.zeros(0, np.int32), np.zeros(0, np.int64)
         numbers = np.concatenate([numbers for _, numbers in self.rest])
@@ -180,8 +163,6 @@ class Nodes:
 
     def addresses(self, table: Table, numbers: np.ndarray) -> np.ndarray:
         """Row addresses of the given live numbers."""
-        import numpy as np
-
         base, (moved, _) = self.numbering.base, self.moved
         addresses = np.zeros(len(numbers), np.uint64)
         at = np.searchsorted(moved, numbers)
@@ -208,8 +189,6 @@ class Nodes:
         """Like `addresses`, for a few numbers."""
         order = self.numbering.base.arrays.held("order")
         if order is None or (self.rest and any(map(self._is_moved, numbers))):
-            import numpy as np
-
             addresses: list[int] = self.addresses(table, np.array(numbers, np.int32)).tolist()
             return addresses
         starts, ids = self._covered
@@ -230,8 +209,6 @@ class Nodes:
 
     def _rest_addresses(self, table: Table) -> np.ndarray:
         """Addresses of all rows of the fragments that are not covered."""
-        import numpy as np
-
         parts = []
         for fragment, numbers in self.rest:
             live = table.live_offsets(fragment)
@@ -257,9 +234,6 @@ class NumberedColumn:
 
     @cached_property
     def whole(self) -> pa.Array:
-        import numpy as np
-        import pyarrow as pa
-
         if len(self.moved) == 0 and self.size == len(self.base):
             return self.base
         places = np.full(self.size, len(self.base) + len(self.values), np.int64)
@@ -270,16 +244,11 @@ class NumberedColumn:
     def values_at(self, numbers: list[int]) -> list[Any]:
         """The values of a few numbers."""
         if len(self.moved):
-            import numpy as np
-
             values: list[Any] = self.take(np.array(numbers, np.int32)).to_pylist()
             return values
         return [self.base[number].as_py() for number in numbers]
 
     def take(self, numbers: np.ndarray) -> pa.Array:
-        import numpy as np
-        import pyarrow as pa
-
         if len(self.moved) == 0:
             return self.base.take(pa.array(numbers))
         at = np.searchsorted(self.moved, numbers)
@@ -314,8 +283,6 @@ class CodedColumn:
 
     @classmethod
     def of(cls, column: pa.Array) -> CodedColumn:
-        import numpy as np
-
         if len(column) > MAX_DISTINCT and len(column.slice(0, 4 * MAX_DISTINCT).unique()) > MAX_DISTINCT:
             return cls(np.zeros(0, np.int32), column[:0], is_short=False)
         coded = column.dictionary_encode("encode")
@@ -325,9 +292,6 @@ class CodedColumn:
 
     def moved(self, column: NumberedColumn) -> CodedColumn:
         """The codes of a column that has this one's column as its base."""
-        import numpy as np
-        import pyarrow as pa
-
         if not self.is_short or (len(column.moved) == 0 and column.size == len(self.codes)):
             return self
         both = CodedColumn.of(pa.concat_arrays([self.values, column.values]))
@@ -340,8 +304,6 @@ class CodedColumn:
 
 def nodes_at(table: Table, numbering: Numbering, number_rows: NumberRows, most_changed: int) -> Nodes | None:
     """The nodes of a version in this numbering; None if it differs too much from the covered rows."""
-    import numpy as np
-
     base = numbering.base
     covered = cover(table, base.header.covers, base.arrays)
     if covered.changed_rows > most_changed:
@@ -365,8 +327,6 @@ def nodes_at(table: Table, numbering: Numbering, number_rows: NumberRows, most_c
 
 def _all_arrived(rest: Sequence[tuple[Fragment, np.ndarray]], first: int, size: int) -> bool:
     """Whether the given fragments have every number from `first` on."""
-    import numpy as np
-
     present = np.zeros(size - first, bool)
     for _, numbers in rest:
         present[numbers[numbers >= first] - first] = True
@@ -375,9 +335,6 @@ def _all_arrived(rest: Sequence[tuple[Fragment, np.ndarray]], first: int, size: 
 
 def base_column(table: Table, nodes: Nodes, name: str) -> pa.Array:
     """A column of the covered rows, by node number; null for rows of fragments that the version does not have."""
-    import numpy as np
-    import pyarrow as pa
-
     base, type_ = nodes.numbering.base, table.schema.field(name).type
     stored = {
         first: column
@@ -399,8 +356,6 @@ def base_column(table: Table, nodes: Nodes, name: str) -> pa.Array:
 
 def stored_columns(table: Table, name: str, fragments: list[Fragment]) -> list[pa.Array]:
     """A column of each fragment as stored, including deleted rows."""
-    import pyarrow as pa
-
     if not fragments:
         return []
     if all(fragment.deletions == "" for fragment in fragments) and (whole := table.stored.read_whole(fragments)):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.tables.addresses import Fragment
 from omnigraph.tables.adjacency.segment import Arrays, Covered, Header, HeldArrays, segment_name
 from omnigraph.tables.changed_table import INLINE_FRAGMENT
@@ -22,9 +23,6 @@ from omnigraph.tables.table import Table
 from omnigraph.values.inline_rows import NO_INLINE, Inline, InlineChange
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
     from omnigraph.tables.adjacency.nodes import Nodes
 
 
@@ -76,8 +74,6 @@ def covers_of(table: Table, fragments: Sequence[Fragment] | None = None) -> tupl
 
 def cover(table: Table, covers: Sequence[Covered], arrays: Arrays) -> Cover:
     """Compare a version with the covered fragments. The array `deleted` has the rows that were deleted already."""
-    import numpy as np
-
     by_files = {fragment.files: fragment for fragment in table.fragments}
     gone: list[np.ndarray] = []
     present: list[tuple[int, int, Fragment]] = []
@@ -99,8 +95,6 @@ def cover(table: Table, covers: Sequence[Covered], arrays: Arrays) -> Cover:
 
 def _newly_deleted(table: Table, fragment: Fragment, covered: Covered, first: int, arrays: Arrays) -> np.ndarray | None:
     """The rows deleted since; None if deleted rows are back."""
-    import numpy as np
-
     if fragment.deletions == covered.deletions:
         return np.zeros(0, np.int64)
     now = table.deleted_offsets(fragment) + first
@@ -150,8 +144,6 @@ class SortedIds:
     @property
     def texts(self) -> pa.Array:
         """All ids, in order."""
-        import pyarrow as pa
-
         ends, data = self.arrays.whole("ends"), self.arrays.whole("ids")
         return pa.StringArray.from_buffers(len(self), pa.py_buffer(ends), pa.py_buffer(data))
 
@@ -177,8 +169,6 @@ class SortedIds:
 
     def _find_by_prefix(self, texts: Sequence[str], prefixes: np.ndarray) -> list[int]:
         """Compares the full id only where the prefix matches; searches on only if several ids share that prefix."""
-        import numpy as np
-
         shared = self.header.shared
         skipped, count = len(shared.encode()), len(prefixes)
         wanted = np.array([prefix(text.encode()[skipped:]) for text in texts], np.uint64)
@@ -198,9 +188,6 @@ class SortedIds:
 
     def find_many(self, ids: pa.Array) -> np.ndarray:
         """The number of each of many ids; -1 for an unknown id."""
-        import numpy as np
-        import pyarrow.compute as pc
-
         shared = self.header.shared
         if len(self) < MANY or (shared and not pc.all(pc.starts_with(ids, shared)).as_py()):
             return self._find_by_hash(ids)
@@ -216,15 +203,10 @@ class SortedIds:
         return np.where(is_there, places, -1).astype(np.int32)
 
     def _find_by_hash(self, ids: pa.Array) -> np.ndarray:
-        import numpy as np
-        import pyarrow.compute as pc
-
         return np.asarray(pc.fill_null(pc.index_in(ids, value_set=self.texts), -1)).astype(np.int32)
 
     def lower_bounds(self, texts: Sequence[str]) -> list[int]:
         """How many ids are less than each of the given ones."""
-        import numpy as np
-
         shared = self.header.shared
         places, inside = [0] * len(texts), []
         for place, text in enumerate(texts):
@@ -287,8 +269,6 @@ class Numbering:
 
     def numbers(self, ids: pa.Array, *, add: bool = False) -> np.ndarray:
         """The number of each id. An id without one gets one if `add`, else -1."""
-        import numpy as np
-
         few = len(ids) <= FEW
         numbers = np.array(self.base.find(ids.to_pylist()), np.int32) if few else self.base.find_many(ids)
         for place in np.flatnonzero(numbers < 0).tolist():
@@ -308,8 +288,6 @@ class Numbering:
     def of_changes(self, changes: Inline, column: str) -> np.ndarray:
         """The numbers of the ids in a column of inline rows; ids without a number get one. Each change is numbered once: it is
         the same object in all later versions that have its rows."""
-        import numpy as np
-
         known, numbers = self._of_changes.get(column, (NO_INLINE, np.zeros(0, np.int32)))
         if changes[: len(known)] != known:
             known, numbers = NO_INLINE, np.zeros(0, np.int32)
@@ -319,8 +297,6 @@ class Numbering:
         return numbers
 
     def _numbers_of_each(self, changes: Sequence[InlineChange], column: str) -> list[np.ndarray]:
-        import numpy as np
-
         key = ("numbers", self.serial, column)
         new = [change for change in changes if change.rows and key not in change.held]
         texts = [row[change.columns.index(column)] for change in new for row in change.rows]
@@ -345,8 +321,6 @@ class Numbering:
             return number
 
     def ids(self, numbers: np.ndarray) -> pa.Array:
-        import pyarrow as pa
-
         count = len(self.base)
         if len(numbers) <= FEW:
             return pa.array(self.texts(numbers.tolist()), pa.utf8())
@@ -372,10 +346,6 @@ def _places(ordered: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """The position of each of many numbers in an ascending array; any position for a number that is not there. Numbers in order
     are found by binary search, which then stays within the processor's caches; others by hashing, which takes half as long for
     them."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if np.count_nonzero(wanted[1:] < wanted[:-1]) * UNORDERED_SHARE <= len(wanted):
         return np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
     return np.asarray(pc.fill_null(pc.index_in(pa.array(wanted), value_set=pa.array(ordered)), 0))
@@ -385,9 +355,6 @@ def sorted_ids(
     ids: pa.Array, rows: np.ndarray, stored_rows: int, covers: tuple[Covered, ...], name: str = ""
 ) -> SortedIds:
     """Built from live rows: their ids, and the position of each among the `stored_rows` of the covered fragments."""
-    import numpy as np
-    import pyarrow.compute as pc
-
     order = np.asarray(pc.sort_indices(ids)).astype(np.int64)
     texts = ids.take(order)
     shared = _common_prefix(texts[0].as_py(), texts[-1].as_py()) if len(texts) else ""
@@ -415,8 +382,6 @@ def _common_prefix(first: str, last: str) -> str:
 
 def _buffers(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Where each string ends, counted from 0, and the bytes of all."""
-    import numpy as np
-
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
     if data is None or len(texts) == 0:

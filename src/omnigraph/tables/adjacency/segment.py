@@ -14,15 +14,12 @@ import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
+from omnigraph._internal.lazy_imports import np
 from omnigraph._internal.runtime import ByteCache
 from omnigraph.errors import ObjectMissing, StorageError
 from omnigraph.storage.store import Store
-
-if TYPE_CHECKING:
-    import numpy as np
-
 
 # How the values of an array are stored: as they are, or non-negative integers in as few bits as the largest needs.
 #
@@ -45,15 +42,11 @@ class Coding:
     @classmethod
     def named(cls, name: str) -> Coding:
         """Raises ValueError or TypeError if the name is unknown."""
-        import numpy as np
-
         return cls(name, 16 + PACKED[name] if name in PACKED else 8 * np.dtype(name).itemsize)
 
     @classmethod
     def of(cls, array: np.ndarray) -> Coding:
         """The shortest coding for these values."""
-        import numpy as np
-
         if array.dtype == np.int32 and len(array) and int(array.min()) >= 0:
             largest = int(array.max())
             for name, bits in PACKED.items():
@@ -63,8 +56,6 @@ class Coding:
 
     def none(self) -> np.ndarray:
         """An empty array."""
-        import numpy as np
-
         return np.zeros(0, np.int32 if self.name in PACKED else self.name)
 
     @property
@@ -82,8 +73,6 @@ class Coding:
 
     def encode(self, array: np.ndarray) -> list[memoryview]:
         """One buffer per block."""
-        import numpy as np
-
         step = self.block_values
         blocks = [array[start : start + step] for start in range(0, len(array), step)]
         if self.name not in PACKED:
@@ -92,8 +81,6 @@ class Coding:
 
     def decode(self, block: bytes | memoryview, count: int, first: int = 0, last: int | None = None) -> np.ndarray:
         """Values [first, last) of a block of `count` values."""
-        import numpy as np
-
         last = count if last is None else last
         if self.name not in PACKED:
             type_ = np.dtype(self.name)
@@ -112,8 +99,6 @@ class Coding:
 
 
 def _packed(block: np.ndarray, bits: int) -> bytes:
-    import numpy as np
-
     low = (block & 0xFFFF).astype("<u2").tobytes()
     high = (block >> 16).astype(np.uint8)
     if bits == 4:
@@ -309,8 +294,6 @@ class Segment:
         return array
 
     def _read_whole(self, name: str) -> np.ndarray:
-        import numpy as np
-
         place = self._layout.places[name]
         (data,) = self._read([(place.offset, place.length)])
         view, blocks = memoryview(data), -(-place.count // place.coding.block_values)
@@ -397,8 +380,6 @@ class _Layout:
 
 def _joined(place: _Place, blocks: Mapping[int, bytes], first: int, last: int) -> np.ndarray:
     """A slice of an array, given the blocks that contain it."""
-    import numpy as np
-
     if first == last:
         return place.coding.none()
     values, parts = place.coding.block_values, []
@@ -427,8 +408,6 @@ def _consecutive(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
 def open_segment(key: str, store: Store, cache: ByteCache, root: str) -> Segment:
     """Takes one request, unless the header is long. Raises SegmentLostError."""
     import struct
-
-    import numpy as np
 
     try:
         (data,) = store.get_ranges(key, [(0, REMOTE_READ_BYTES if _is_remote(store) else FIRST_READ_BYTES)])
@@ -467,8 +446,6 @@ def _is_remote(store: Store) -> bool:
 def write_segment(key: str, header: Header, arrays: Mapping[str, np.ndarray], store: Store) -> int:
     """Write a segment, completely or not at all; returns its size in bytes."""
     import struct
-
-    import numpy as np
 
     parts: list[memoryview] = []
     sums: list[int] = []

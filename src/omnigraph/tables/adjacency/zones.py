@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph._internal.runtime import ByteCache
 from omnigraph.errors import StorageError
 from omnigraph.storage.store import Store
@@ -22,9 +23,6 @@ from omnigraph.tables.adjacency.segment import Covered, Header, Segment, Segment
 from omnigraph.tables.lance_errors import translated
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
     from omnigraph.tables.addresses import Fragment
     from omnigraph.tables.table import Table
 
@@ -49,8 +47,6 @@ class Zones:
 
     def offsets(self, values: Iterable[str]) -> np.ndarray:
         """Offsets of the rows that may have one of these values, ascending, including deleted rows."""
-        import numpy as np
-
         wanted: set[int] = set()
         for value in values:
             if self.firsts[0] <= value <= self.last:
@@ -93,10 +89,6 @@ class EdgeZones:
 
     def find(self, table: Table, fragment: Fragment, column: str, wanted: Sequence[str]) -> Found | None:
         """The rows of a fragment that have these values; None if the column is not known to ascend in it."""
-        import numpy as np
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if column not in COLUMNS or fragment.rows < MIN_ROWS or "src" not in table.schema.names:
             return None
         zones = self._stored(table, column).zones.get(fragment.files)
@@ -142,8 +134,6 @@ class EdgeZones:
 
     def write(self, table: Table, fragments: Sequence[int], column: str) -> frozenset[int]:
         """Store the zones of those fragments in which a column ascends; returns their ids."""
-        import pyarrow as pa
-
         columns: list[tuple[Fragment, pa.Array]] = []
         for fragment in table.fragments:
             if fragment.id in fragments and fragment.rows >= MIN_ROWS:
@@ -162,14 +152,10 @@ class EdgeZones:
 
 
 def _is_ascending(values: pa.Array) -> bool:
-    import pyarrow.compute as pc
-
     return len(values) < 2 or bool(pc.all(pc.less_equal(values[:-1], values[1:])).as_py())
 
 
 def _as_arrays(texts: pa.Array) -> dict[str, np.ndarray]:
-    import numpy as np
-
     encoded = [text.encode() for text in texts.to_pylist()]
     ends = np.cumsum([0, *map(len, encoded)]).astype(np.int32)
     return {"ends": ends, "values": np.frombuffer(b"".join(encoded), np.uint8)}
