@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import random
+import os
 import re
 import runpy
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pipeline import random_statements
 from pipeline.conftest import SCHEMA
+from pipeline.random_statements import run_statements
 
 import omnigraph as og
 from omnigraph.spark.graph_catalog import JAR, graph_names
@@ -128,30 +132,26 @@ def test_rows_change_in_sql(sql: Any, people: og.Graph) -> None:
 STATEMENTS = 1_000
 
 
+@pytest.mark.spark
+def test_a_few_random_statements_do_what_they_say(sql: Any, people: og.Graph) -> None:
+    assert run_statements(sql, 4, seed=1) > 0
+
+
 @pytest.mark.soak
 @pytest.mark.spark
 def test_random_statements_do_what_they_say(sql: Any, people: og.Graph) -> None:
-    dice, ages = random.Random(35), {"ada": 36, "bo": 27}
-    for number in range(STATEMENTS):
-        limit, step = dice.randrange(150), dice.randrange(1, 9)
-        kind = dice.choice(["UPDATE", "DELETE", "MERGE", "MERGE"])
-        if kind == "UPDATE":
-            sql(f"UPDATE og.people.Person SET age = (age + {step}) % 150 WHERE age < {limit}")
-            ages = {name: (age + step) % 150 if age < limit else age for name, age in ages.items()}
-        elif kind == "DELETE":
-            sql(f"DELETE FROM og.people.Person WHERE age % {step + 2} = 0 AND age > {limit}")
-            ages = {name: age for name, age in ages.items() if not (age % (step + 2) == 0 and age > limit)}
-        else:
-            rows = {f"p{dice.randrange(40)}": dice.randrange(150) for _ in range(dice.randrange(1, 12))}
-            source = ", ".join(f"('{name}', {age})" for name, age in rows.items())
-            sql(
-                f"MERGE INTO og.people.Person p USING (SELECT * FROM VALUES {source} AS s(email, age)) s ON p.email = s.email "
-                f"WHEN MATCHED AND s.age < {limit} THEN DELETE WHEN MATCHED THEN UPDATE SET age = s.age "
-                "WHEN NOT MATCHED THEN INSERT (email, age) VALUES (s.email, s.age)"
-            )
-            kept = {name: age for name, age in rows.items() if not (name in ages and age < limit)}
-            ages = {name: age for name, age in ages.items() if name not in rows} | kept
-        assert dict(sql("SELECT email, age FROM og.people.Person")) == ages, (number, kind)
+    run_statements(sql, STATEMENTS, seed=35)
+    assert people.maintenance.verify(deep=True).is_whole
+
+
+@pytest.mark.soak
+def test_random_statements_over_connect_do_what_they_say(people: og.Graph, tmp_path: Path) -> None:
+    pytest.importorskip("grpc", reason="Spark Connect needs pyspark[connect]")
+    pytest.importorskip("zstandard", reason="Spark Connect needs pyspark[connect]")
+    command = [sys.executable, random_statements.__file__, str(tmp_path / "graphs"), str(STATEMENTS), "36"]
+    done = subprocess.run(command, env={**os.environ, "SPARK_REMOTE": "local[2]"}, capture_output=True, text=True)
+    assert done.stdout == f"{STATEMENTS} statements in pyspark.sql.connect.session\n", done.stderr
+    assert people.maintenance.verify(deep=True).is_whole
 
 
 @pytest.mark.spark
@@ -229,6 +229,7 @@ def test_what_a_catalog_of_graphs_refuses(sql: Any, spark: Any) -> None:
         ("SELECT * FROM og.people.Person VERSION AS OF 'v2'", "'v2'"),
         ("INSERT INTO og.people.Person (email) VALUES ('ada')", "Person 'ada' already exists"),
         ("CREATE TABLE og.people.Pet (name STRING)", "omnigraph schema apply"),
+        ("CREATE TABLE og.people.Pet AS SELECT 'Tom' AS name", "omnigraph schema apply"),
         ("DROP TABLE og.people.Person", "omnigraph schema apply"),
         ("ALTER TABLE og.people.Person ADD COLUMN x INT", "omnigraph schema apply"),
         ("CREATE NAMESPACE og.pets", "omnigraph init"),

@@ -1,16 +1,10 @@
-"""Long ones: large upserts, many writers at once, and a cluster that loses a worker."""
+"""Long ones: large upserts, many writers at once, and Spark Connect."""
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import signal
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -132,83 +126,3 @@ def test_everything_works_through_a_connect_session(graph: og.Graph, write: Writ
     )
     assert done.returncode == 0, done.stderr
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 5
-
-
-# ---------------------------------------------------------------- a cluster
-
-
-@contextlib.contextmanager
-def spark_cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """A standalone master and its workers on loopback, from the installed package alone."""
-    import pyspark
-
-    from omnigraph.spark import java
-
-    home = Path(pyspark.__file__).parent
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environment = {
-        **os.environ,
-        "JAVA_HOME": java.java_home(),
-        "SPARK_HOME": str(home),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_WORKER_DIR": str(folder / "work"),
-    }
-    launcher = str(home / "bin" / "spark-class")
-    url = f"spark://127.0.0.1:{port}"
-    master = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
-    worker = ["org.apache.spark.deploy.worker.Worker", "--cores", "1", "--memory", "1g", "--webui-port", "0", url]
-    log = (folder / "cluster.log").open("wb")
-    started = [
-        subprocess.Popen([launcher, *arguments], env=environment, stdout=log, stderr=log, start_new_session=True)
-        for arguments in [master, *([worker] * workers)]
-    ]
-    try:
-        yield url, started[1:]
-    finally:
-        for process in started:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        log.close()
-
-
-LOADING = """
-import sys
-import omnigraph as og
-graph = og.open(sys.argv[1])
-print(graph.load(sys.argv[2], mode="append", engine=sys.argv[3]).total_entities)
-"""
-
-
-def test_a_cluster_that_loses_a_worker_in_the_middle_of_a_load(graph: og.Graph, tmp_path: Path) -> None:
-    people = 400_000
-    folder = tmp_path / "in"
-    folder.mkdir()
-    for file in range(8):
-        lines = (json.dumps(person(f"p{number}", age=number % 90)) for number in range(file, people, 8))
-        (folder / f"{file}.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    with spark_cluster(tmp_path, workers=2) as (url, workers):
-        loading = subprocess.Popen(
-            [sys.executable, "-c", LOADING, graph._repository.store.uri, str(folder), url],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        data = Path(graph._repository.store.uri) / "nodes"
-        deadline = time.monotonic() + 300
-        while not list(data.glob("Person-*/data/*")) and loading.poll() is None:
-            assert time.monotonic() < deadline, "no task wrote anything"
-            time.sleep(0.05)
-        os.killpg(workers[0].pid, signal.SIGKILL)
-        out, err = loading.communicate(timeout=600)
-        assert loading.returncode == 0, err.decode()
-    assert int(out) == people
-    view = graph._repository.head()[1]
-    table = view.table("node:Person")
-    assert table is not None
-    assert table.rows == people
-    ids = pa.chunked_array([batch.column(0) for batch in table.scan(["id"])])
-    assert len(ids.unique()) == people
-    assert len(graph.commits()) == 2
