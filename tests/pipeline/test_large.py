@@ -17,10 +17,14 @@ from omnigraph import errors
 from omnigraph.load import assembly, checks, keyed_rows, replaced_rows
 from omnigraph.load.job import load
 from omnigraph.load.options import LoadOptions
+from omnigraph.rules.planning import Change, plan_checks
+from omnigraph.rules.values import DuplicateEdges
 from omnigraph.tables.staging import by_fragment
 from omnigraph.tables.table import Table
-from omnigraph.tasks.progress import Status
-from omnigraph.tasks.target import Target
+from omnigraph.tasks.engines import make_runner
+from omnigraph.tasks.progress import Silent, Status
+from omnigraph.tasks.runner import unpacked
+from omnigraph.tasks.target import TableVersion, Target
 
 
 class Stages:
@@ -195,3 +199,67 @@ def test_few_new_values_are_compared_with_many_rows(
         )
     moved = [{"type": "N", "data": {"name": "n7"}}, {"type": "N", "data": {"name": "x", "v": values[7]}}]
     assert graph.load(write("moved.jsonl", *moved), mode="merge", engine="local").total_entities == 2
+
+
+STAR = """
+node Person { name: String @key }
+edge Knows: Person -> Person { since: I64?  @unique(src, dst) }
+"""
+
+
+def star(graph: og.Graph, loads: int) -> None:
+    """A node with all of the edges, which come in several loads."""
+    graph.load({"Person": pa.table({"name": [f"p{number}" for number in range(1_000)]})}, mode="append", engine="local")
+    for load_number in range(loads):
+        targets = [f"p{number}" for number in range(1 + load_number, 1_000, loads)]
+        edges = pa.table({"from": ["p0"] * len(targets), "to": targets, "since": [load_number] * len(targets)})
+        graph.load({"Knows": edges}, mode="append", engine="local")
+
+
+def test_a_node_with_all_edges_makes_no_large_bucket(tmp_path: Path) -> None:
+    graph = og.init(tmp_path / "star", STAR, durability="process")
+    star(graph, loads=1)
+    view, buckets = graph._repository.head()[1], 8
+    table = view.table("edge:Knows")
+    assert table is not None
+    found = {}
+    for check in [
+        *plan_checks(view.catalog, {"edge:Knows": Change(inserts=True)}),
+        DuplicateEdges(view.catalog.edges["Knows"]),
+    ]:
+        needs = [need for need in (*check.own, *check.others) if need.table == "edge:Knows"]
+        sizes = Counter[int]()
+        for number, need in enumerate(needs):
+            source = keyed_rows.Source.of(need, TableVersion.of(table), table.rows)
+            cut = keyed_rows.Cut(Target.of(view.repository, view), number, source, None, buckets)
+            for bucket, _, data in keyed_rows.cut(cut):
+                sizes[bucket] += unpacked(data).num_rows
+        found[type(check).__name__, getattr(check, "end", "")] = max(sizes.values()) / len(needs) / table.rows
+    assert found.keys() == {
+        *(("EndpointCheck", end) for end in ("src", "dst")),
+        *((name, "") for name in ("UniqueCheck", "DuplicateEdges", "KeyCheck")),
+    }
+    assert found["EndpointCheck", "src"] == 1 / table.rows, "one name, however many edges begin there"
+    assert max(found.values()) < 2 / buckets
+
+
+def test_the_edges_of_a_node_that_goes_are_found_in_pieces(
+    tmp_path: Path, engine: dict[str, Any], large: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = og.init(tmp_path / "star", STAR, durability="process")
+    star(graph, loads=5)
+    monkeypatch.setattr(checks, "EDGES_PER_TASK", 400)
+    monkeypatch.setattr(checks, "NODES_IN_PROCESS", 0)
+    stages: dict[str, int] = {}
+    runner = type(make_runner(engine["engine"], graph.uri, Silent(), "load"))
+    real = runner.map
+
+    def counted(self: Any, stage: str, function: Any, tasks: Any) -> Any:
+        stages[stage] = len(tasks)
+        return real(self, stage, function, tasks)
+
+    monkeypatch.setattr(runner, "map", counted)
+    graph.load({"Person": pa.table({"id": ["p0", "p1"]})}, mode="delete", **engine)
+    view = graph._repository.head()[1]
+    assert (view.rows("node:Person"), view.rows("edge:Knows")) == (998, 0)
+    assert stages["find edges of deleted nodes"] == 2 * 3, "sources and targets, 400 edges at a time"

@@ -165,7 +165,7 @@ class Validation:
         if state is None or not state.rows:
             return ()
         place = TableVersion.of_state(state, Layout.of(catalog.tables[need.table]))
-        return (Source(place, need.columns, need.by[0], state.rows),)
+        return (Source.of(need, place, state.rows),)
 
 
 def _of_property(entity: EntityType, name: str, *, requires: bool) -> ValueCheck:

@@ -78,7 +78,7 @@ def _addresses(target: Target, incoming: StagedRows, column: str, values: Mappin
     """The rows with each of these values, in order."""
     import pyarrow as pa
 
-    source = Source(incoming.place, (column,), column, incoming.rows, with_address=True)
+    source = Source(incoming.place, (column,), (column,), incoming.rows, with_address=True)
     rows = StoredReader(target).holding(source, pa.array(list(values), pa.string())).sort_by(ROW_ADDRESS)
     addresses: dict[str, list[int]] = {}
     for value, address in zip(rows.column(column).to_pylist(), rows.column(ROW_ADDRESS).to_pylist(), strict=True):
@@ -222,7 +222,7 @@ class LoadStaging:
         incoming, committed = self.incoming[key], self.view.table(key)
         assert committed is not None, "rows of it are replaced"
         ids = rows_at(self.target.open(incoming.place), rows.addresses(), ["id"]).column("id").unique()
-        source = Source(incoming.place, ("id",), "id", incoming.rows, with_address=True)
+        source = Source(incoming.place, ("id",), ("id",), incoming.rows, with_address=True)
         named = StoredReader(self.target).holding(source, ids)
         others = named.filter(pa.array(~rows.contains(named.column(ROW_ADDRESS).to_numpy()))).column("id")
         gone = ids.filter(pc.invert(pc.is_in(ids, value_set=others.combine_chunks())))
@@ -380,7 +380,7 @@ class LoadStaging:
                 contradictions[key] = rows_at(table, both.addresses(), ["id"]).column("id").to_pylist()
         for key, ids in self._absent.items():
             place = self.incoming[key].place
-            source = Source(place, ("id",), "id", self.incoming[key].rows)
+            source = Source(place, ("id",), ("id",), self.incoming[key].rows)
             put = StoredReader(self.target).holding(source, pa.array(ids, pa.string())).column("id").to_pylist()
             if put:
                 contradictions[key] = [*contradictions.get(key, []), *put]

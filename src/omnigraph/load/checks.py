@@ -31,7 +31,7 @@ from omnigraph.load.replaced_rows import PairFolder, Pairs
 from omnigraph.relational import duck
 from omnigraph.relational.sql import exp
 from omnigraph.rules.check import MAX_VIOLATIONS, Check, Need, Record, Violation
-from omnigraph.rules.endpoints import End, ends_of
+from omnigraph.rules.endpoints import ends_of
 from omnigraph.snapshot import View
 from omnigraph.tables.addresses import ROW_ADDRESS, RowSet
 from omnigraph.tables.table import Table
@@ -303,7 +303,7 @@ def committed_table(view: View, key: str) -> Table | None:
 
 
 def _source(need: Need, place: TableVersion, rows: int, **chosen: Any) -> tuple[Source, ...]:
-    return (Source(place, need.columns, need.by[0], rows, **chosen),) if rows else ()
+    return (Source.of(need, place, rows, **chosen),) if rows else ()
 
 
 # Rows that a load removes: those that its records name, and with a node every edge at it.
@@ -311,6 +311,8 @@ def _source(need: Need, place: TableVersion, rows: int, **chosen: Any) -> tuple[
 NODES_PER_TASK = 4_194_304
 """Nodes whose edges a task finds: each time all edges of a type may have to be read."""
 NODES_IN_PROCESS = 262_144
+EDGES_PER_TASK = 16_777_216
+"""Edges that a task looks at for that, in pieces."""
 
 
 @dataclass(frozen=True)
@@ -320,15 +322,12 @@ class EdgesAt:
     target: Target
     nodes: TableVersion
     removed: RowSet
-    edges: TableVersion
-    end: End
-    rows: int
+    edges: Source
 
 
 def edges_at(task: EdgesAt) -> RowSet:
     ids = rows_at(task.target.open(task.nodes), task.removed.addresses(), ["id"]).column("id").combine_chunks()
-    source = Source(task.edges, (task.end,), task.end, task.rows, with_address=True)
-    return RowSet.of(StoredReader(task.target).holding(source, ids).column(ROW_ADDRESS).to_numpy())
+    return RowSet.of(StoredReader(task.target).holding(task.edges, ids).column(ROW_ADDRESS).to_numpy())
 
 
 def with_edges(view: View, removed: Addresses, runner: Runner) -> dict[str, RowSet]:
@@ -345,10 +344,16 @@ def with_edges(view: View, removed: Addresses, runner: Runner) -> dict[str, RowS
             edges = committed_table(view, edge.table_key)
             for end, node in ends_of(edge) if edges is not None else ():
                 assert edges is not None
+                source = Source(TableVersion.of(edges), (end,), (end,), edges.rows, with_address=True)
                 for part in rows.parts(NODES_PER_TASK) if node == entity.name else ():
-                    places = TableVersion.of(nodes), part, TableVersion.of(edges)
-                    tasks.append(EdgesAt(target, *places, end, edges.rows))
-                    keys.append(edge.table_key)
+                    # The edges of a few nodes are looked up.
+                    is_whole = are_few(len(part), edges.rows)
+                    groups = [(0, None)] if is_whole else fragment_groups(target, source, EDGES_PER_TASK)
+                    tasks += [
+                        EdgesAt(target, TableVersion.of(nodes), part, replace(source, fragments=group))
+                        for _, group in groups
+                    ]
+                    keys += [edge.table_key] * len(groups)
     chosen = runner if sum(map(len, removed.values())) > NODES_IN_PROCESS else LocalRunner()
     gone: dict[str, list[RowSet]] = {key: [rows] for key, rows in removed.items()}
     for key, edge_rows in zip(keys, chosen.map("find edges of deleted nodes", edges_at, tasks), strict=True):

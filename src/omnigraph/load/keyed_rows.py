@@ -18,6 +18,7 @@ from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.records.rows import TypedRows
 from omnigraph.relational import duck
 from omnigraph.relational.sql import exp
+from omnigraph.rules.check import Need
 from omnigraph.tables.addresses import ROW_ADDRESS
 from omnigraph.tables.ascending import runs
 from omnigraph.tables.table import Table
@@ -40,23 +41,29 @@ LOOKUP_FACTOR = 8
 
 @dataclass(frozen=True)
 class Source:
-    """Columns of a table, or of some of its fragments or rows, for a check that looks at the column `by`. A null there is
+    """Columns of a table, or of some of its fragments or rows, for a check that looks at the columns `by`. A row with a null there has
     no key."""
 
     place: TableVersion
     columns: tuple[str, ...]
-    by: str
+    by: tuple[str, ...]
     rows: int
     fragments: tuple[int, ...] | None = None
     addresses: tuple[int, ...] | None = None
     with_address: bool = False
+    are_values: bool = False
+    """Whether it is enough to know which keys there are."""
+
+    @classmethod
+    def of(cls, need: Need, place: TableVersion, rows: int, **chosen: Any) -> Source:
+        return cls(place, need.columns, need.by, rows, are_values=need.are_values, **chosen)
 
 
 class SourceReader(Protocol):
     def read(self, source: Source) -> pa.Table: ...
 
     def matching(self, source: Source, wanted: pa.Array) -> pa.Table:
-        """At least the rows whose `by` is one of these values."""
+        """At least the rows whose first `by` is one of these values."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +82,12 @@ class StoredReader:
         table = self.target.open(source.place)
         if not are_few(len(wanted), table.rows) or source.fragments == () or source.addresses is not None:
             return self.read(source)
-        if _has_filter_text(table.schema.field(source.by).type):
+        if _has_filter_text(table.schema.field(source.by[0]).type):
             return self._look_up(table, source, wanted.to_pylist())
         return self._sift(table, source, wanted)
 
     def holding(self, source: Source, wanted: pa.Array) -> pa.Table:
-        """The rows whose `by`, which is text, is one of these values. However many rows there are, no others are held."""
+        """The rows whose first `by`, which is text, is one of these values. However many rows there are, no others are held."""
         table = self.target.open(source.place)
         if are_few(len(wanted), table.rows):
             return self._look_up(table, source, wanted.to_pylist())
@@ -88,7 +95,7 @@ class StoredReader:
 
     def _look_up(self, table: Table, source: Source, wanted: list[object]) -> pa.Table:
         with_address = source.with_address or source.fragments is not None
-        rows = table.lookup(source.by, wanted, list(source.columns), with_address=with_address)
+        rows = table.lookup(source.by[0], wanted, list(source.columns), with_address=with_address)
         return rows if source.fragments is None else _of_fragments(rows, source.fragments, source.with_address)
 
     def _sift(self, table: Table, source: Source, wanted: pa.Array) -> pa.Table:
@@ -96,7 +103,7 @@ class StoredReader:
 
         stream = table.scan(list(source.columns), fragments=source.fragments, with_address=source.with_address)
         keys = exp.select('"key"').from_('"wanted"')
-        query = exp.select("*").from_('"stream"').where(exp.column(source.by, quoted=True).isin(query=keys))
+        query = exp.select("*").from_('"stream"').where(exp.column(source.by[0], quoted=True).isin(query=keys))
         return duck.run(query, {"stream": stream, "wanted": pa.table({"key": wanted})})
 
 
@@ -125,7 +132,8 @@ def _of_fragments(rows: pa.Table, fragments: Sequence[int], with_address: bool) 
 
 @dataclass(frozen=True)
 class Cut:
-    """A task: some fragments of a source, cut by key into buckets."""
+    """A task: some fragments of a source, cut by key into buckets. However often a part of a key is there, as the source of a tenth of all edges,
+    its rows are spread by the rest of the key, or are there once."""
 
     target: Target
     number: int
@@ -141,10 +149,15 @@ def cut(task: Cut) -> Iterator[Piece]:
 
     source = task.source
     rows = StoredReader(task.target).read(replace(source, fragments=task.fragments))
-    if rows.column(source.by).null_count:
-        rows = rows.filter(rows.column(source.by).is_valid())
-    number = f'CAST(hash("{source.by}") % {task.buckets} AS USMALLINT)'
-    buckets = duck.run(exp.select(number).from_('"rows"'), {"rows": rows.select([source.by])}).column(0).to_numpy()
+    for name in source.by:
+        if rows.column(name).null_count:
+            rows = rows.filter(rows.column(name).is_valid())
+    keys = [f'"{name}"' for name in source.by]
+    if source.are_values:
+        rows = duck.run(exp.select(*keys).distinct().from_('"rows"'), {"rows": rows})
+    number = f"CAST(hash({', '.join(keys)}) % {task.buckets} AS USMALLINT)"
+    keyed = {"rows": rows.select(list(source.by))}
+    buckets = duck.run(exp.select(number).from_('"rows"'), keyed).column(0).to_numpy()
     order = np.argsort(buckets, kind="stable")
     ordered = rows.take(pa.array(order))
     for bucket, places in runs(buckets[order]):
@@ -171,7 +184,9 @@ class BucketReader:
         return self.read(source)
 
 
-def fragment_groups(target: Target, source: Source) -> list[tuple[int, tuple[int, ...] | None]]:
+def fragment_groups(
+    target: Target, source: Source, max_rows: int = CUT_ROWS
+) -> list[tuple[int, tuple[int, ...] | None]]:
     """Fragments to read at once, with their rows. None: the source names its rows."""
     if source.addresses is not None:
         return [(len(source.addresses), None)]
@@ -179,7 +194,7 @@ def fragment_groups(target: Target, source: Source) -> list[tuple[int, tuple[int
     for fragment in target.open(source.place).fragments:
         if source.fragments is not None and fragment.id not in source.fragments:
             continue
-        if groups and groups[-1][0] + fragment.rows <= CUT_ROWS:
+        if groups and groups[-1][0] + fragment.rows <= max_rows:
             rows, fragments = groups.pop()
             groups.append((rows + fragment.rows, (*fragments, fragment.id)))
         else:
@@ -219,7 +234,7 @@ def find_places(target: Target, place: TableVersion, ids: pa.ChunkedArray) -> Pl
     table = None if place.version == NO_VERSION else target.open(place)
     if table is None or not table.rows:
         return Places(np.zeros(len(ids), bool), np.zeros(len(ids), np.uint64))
-    source = Source(place, ("id",), "id", table.rows, with_address=True)
+    source = Source(place, ("id",), ("id",), table.rows, with_address=True)
     stored = StoredReader(target).holding(source, ids.unique())
     index = pc.index_in(ids, value_set=stored.column("id").combine_chunks().cast(pa.string())).combine_chunks()
     known = np.asarray(index.is_valid())

@@ -43,6 +43,10 @@ MissingIds = Mapping[End, Mapping[str, int]]
 class _MissingEnds(EndpointCheck):
     """Finds every missing id once, with the number of edges that name it."""
 
+    @property
+    def own(self) -> tuple[Need, ...]:
+        return (replace(super().own[0], are_values=False),)
+
     def find(self, rows: RowSource, *, complete: bool = False) -> list[Violation]:
         import pyarrow.compute as pc
 
@@ -70,7 +74,7 @@ def find_missing(
         is_edge = need.table.startswith("edge:")
         if old is not None and not is_edge and not (mode == "overwrite" and new is not None):
             places.append((TableVersion.of(old), old.rows))
-        return tuple(Source(place, need.columns, need.by[0], rows) for place, rows in places)
+        return tuple(Source.of(need, place, rows) for place, rows in places)
 
     checks = [
         _MissingEnds(edge, end, node)
@@ -155,7 +159,7 @@ def without_missing(
 ) -> list[SkippedEdges]:
     """New edges without those whose nodes are missing, written by tasks."""
     ids = {end: tuple(counts) for end, counts in missing.items()}
-    source = Source(incoming.place, ("id",), "id", incoming.rows)
+    source = Source(incoming.place, ("id",), ("id",), incoming.rows)
     tasks = [
         SkipTask(target, incoming.place, fragments, ids, with_rows, written)
         for _, fragments in fragment_groups(target, source)

@@ -30,7 +30,7 @@ from omnigraph.tables.lost_rows import LostRows, Rewrite
 from omnigraph.tables.staging import Staged
 from omnigraph.tables.store import TablePlace
 from omnigraph.tables.table import Table
-from omnigraph.tasks.runner import IN_PROCESS, InProcess, Workers
+from omnigraph.tasks.runner import IN_PROCESS, InProcess, OnSpark, Workers
 from omnigraph.values.inline_rows import NO_INLINE, Inline
 from omnigraph.write.publishing import LostRace, on_newest_head, publish
 
@@ -155,6 +155,10 @@ def maintain(
     indexes over them. If the newest entry has inline rows that are deleted by now, another entry follows it.
     """
     check_attribution(actor)
+    if isinstance(
+        workers, OnSpark
+    ):  # Also a single task of a large table would take more memory than this process shall.
+        workers = workers.runner
 
     def attempt(head: tuple[Entry, View]) -> OptimizeReport:
         since = repository.history.clock()

@@ -32,8 +32,8 @@ Risk = Literal["more", "fewer", "either"]
 
 @dataclass(frozen=True)
 class Need:
-    """Rows that a check needs. `by`: the columns that relate them to the other rows of the check; they are looked up, and
-    partitioned, by the first."""
+    """Rows that a check needs. `by`: the columns that relate them to the other rows of the check; they are looked up by the first,
+    and partitioned by all of them."""
 
     state: RowState
     table: str
@@ -41,6 +41,8 @@ class Need:
     by: tuple[str, ...]
     risk: Risk | None = None
     """How other writers can break the check: by more of these rows or by fewer. None: not at all."""
+    are_values: bool = False
+    """Whether the check only looks at which values of `by` there are: equal rows may be one."""
 
 
 class RowSource(Protocol):

@@ -73,7 +73,7 @@ class EndpointCheck(_EndCheck):
 
     @property
     def own(self) -> tuple[Need, ...]:
-        return (Need("new", self.table, (self.end,), (self.end,)),)
+        return (Need("new", self.table, (self.end,), (self.end,), are_values=True),)
 
     @property
     def others(self) -> tuple[Need, ...]:

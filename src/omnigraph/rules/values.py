@@ -50,11 +50,11 @@ class DuplicateEdges(Check):
 
     @property
     def own(self) -> tuple[Need, ...]:
-        return (Need("new", self.table, self._compared, ("src",)),)
+        return (Need("new", self.table, self._compared, ("src", "dst")),)
 
     @property
     def others(self) -> tuple[Need, ...]:
-        return (Need("staying", self.table, self._compared, ("src",)),)
+        return (Need("staying", self.table, self._compared, ("src", "dst")),)
 
     def find(self, rows: RowSource, *, complete: bool = False) -> list[Violation]:
         """One for all of them: its number says how many. There may be millions."""

@@ -53,7 +53,7 @@ def renumbered(view: View, key: str, runner: Runner) -> tuple[Staged, int] | Non
     assert table is not None, "its rows were looked at"
     base, _ = tables.settle(table)
     place = TableVersion.of(base)
-    source = Source(place, ("id",), "id", base.rows, with_address=True)
+    source = Source(place, ("id",), ("id",), base.rows, with_address=True)
     buckets = min(-(-base.rows // runner.settings.checked_values(BUCKET_ROWS)), MAX_BUCKETS)
     cuts = [Cut(target, 0, source, fragments, buckets) for _, fragments in fragment_groups(target, source)]
     later = np.concatenate(runner.exchange(Exchange("equal ids", cut, cuts, buckets, _later_rows)))

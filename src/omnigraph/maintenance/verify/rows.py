@@ -230,7 +230,7 @@ def whole_table(view: View, need: Need) -> tuple[Source, ...]:
     state = view.state(need.table)
     if state is None or not state.rows or need.state in ("lost", "staying"):
         return ()
-    return (Source(TableVersion.of_state(state, view.layout(need.table)), need.columns, need.by[0], state.rows),)
+    return (Source.of(need, TableVersion.of_state(state, view.layout(need.table)), state.rows),)
 
 
 def _broken(check: Check, violations: Sequence[Violation], commit: str) -> Finding:
