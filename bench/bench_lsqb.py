@@ -1,10 +1,12 @@
 """The nine questions of LSQB, the Labelled Subgraph Query Benchmark of LDBC, beside DuckDB on native tables.
 
-    python bench/bench_lsqb.py CSV_FOLDER
+    python bench/bench_lsqb.py CSV_FOLDER [--catalog]
     python bench/bench_lsqb.py --social FOLDER --graph PATH
 
 The first form reads the benchmark's own files (projected foreign keys); the counts of `sfexample` and `sf0.003` are checked. The second
-asks the same of a network of `bench_social.py`. Milliseconds of the processor, warm, and of the clock in parentheses.
+asks the same of a network of `bench_social.py`. Milliseconds of the processor, warm, and of the clock in parentheses. With --catalog
+the questions are asked in Spark SQL instead, over the catalog of graphs (over Spark Connect if SPARK_REMOTE says so): at the head, and,
+after `DELETE FROM Likes` and an UPDATE of every message, by VERSION AS OF a tag.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import statistics
 import tempfile
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -68,8 +71,8 @@ SQL = [
     REPLY_SQL,
     FRIENDS_SQL,
     "MessageTag t join HasCreator c on c.s = t.s left join Likes l on l.d = t.s left join ReplyOf r on r.d = t.s",
-    f"{REPLY_SQL} and not exists (from MessageTag x where x.s = r.s and x.d = t.d)",
-    f"{FRIENDS_SQL} and not exists (from k x where x.s = a.s and x.d = b.d)",
+    f"{REPLY_SQL} and not exists (select 1 from MessageTag x where x.s = r.s and x.d = t.d)",
+    f"{FRIENDS_SQL} and not exists (select 1 from k x where x.s = a.s and x.d = b.d)",
 ]
 
 
@@ -106,6 +109,42 @@ def lsqb_graph(place: str, tables: dict[str, pa.Table]) -> og.Graph:
     return graph
 
 
+VIEWS = {
+    "k": "select s, d from Knows union select d, s from Knows",
+    "home": "select l.s, c.d n from LivesIn l join CityOf c on c.s = l.d",
+}
+
+
+def counts_in_spark(spark: Any, graph: str, version: str = "") -> list[int]:
+    """The answers in Spark SQL, of a graph in a catalog (`og.people`). `version`: such as "VERSION AS OF 'v1'"."""
+    views = {name: f"select src s, dst d from {graph}.{name} {version}" for name in EDGES}
+    views["Message"] = f"select id, kind from {graph}.Message {version}"
+    for name, text in (views | VIEWS).items():
+        spark.sql(f"create or replace temp view {name} as {text}")
+    return [spark.sql(f"select count(*) from {text}").collect()[0][0] for text in SQL]
+
+
+def ask_catalog(folder: Path) -> None:
+    from omnigraph.spark.sessions import spark_session
+
+    root, published = Path(tempfile.mkdtemp()), PUBLISHED[folder.name]
+    graph = lsqb_graph(str(root / "lsqb"), lsqb_tables(folder))
+    graph.tags.create("v1")
+    spark = spark_session()
+    og.spark.catalog(spark, str(root))
+    print(type(spark).__module__)
+    found = {"head": counts_in_spark(spark, "og.lsqb")}
+    spark.sql("DELETE FROM og.lsqb.Likes")
+    spark.sql("UPDATE og.lsqb.Message SET kind = 'comment'")
+    found |= {"as of v1": counts_in_spark(spark, "og.lsqb", "VERSION AS OF 'v1'")}
+    for place, counts in found.items():
+        print(f"{place:10}", counts, "equal" if counts == published else f"NOT EQUAL to {published}")
+    print(f"{'head after':10}", counts_in_spark(spark, "og.lsqb"))
+    spark.stop()
+    if any(counts != published for counts in found.values()):
+        raise SystemExit(1)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?")
@@ -113,7 +152,11 @@ def main() -> None:
     parser.add_argument("--graph")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--only", type=int, action="append")
+    parser.add_argument("--catalog", action="store_true")
     options = parser.parse_args()
+    if options.catalog:
+        ask_catalog(options.folder)
+        return
     engine = duckdb.connect(config={"threads": 2})
     if options.social is not None:
         graph = og.open(options.graph)
@@ -129,8 +172,8 @@ def main() -> None:
             engine.register("arrow", table)
             engine.execute(f"create table {name} as from arrow")
             engine.unregister("arrow")
-    engine.execute("create table k as select s, d from Knows union select d, s from Knows")
-    engine.execute("create table home as select l.s, c.d n from LivesIn l join CityOf c on c.s = l.d")
+    for name, query in VIEWS.items():
+        engine.execute(f"create table {name} as {query}")
     published = PUBLISHED.get(options.folder.name) if options.folder else None
     print(f"{'':12}{'count':>14}{'ours':>20}{'DuckDB':>20}  ratio")
     ratios = []
