@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+import omnigraph as og
 from omnigraph import errors
-from omnigraph.spark import java
+from omnigraph.spark import java, sessions, source
 from omnigraph.spark.runner import SparkRunner
 from omnigraph.tasks.progress import PlainProgress, RichProgress, Status, progress_for
 from omnigraph.tasks.runner import LocalRunner
@@ -162,6 +163,20 @@ def test_the_session_is_set_for_the_work_and_is_found_again(spark: Any) -> None:
     assert spark.sparkContext.getConf().get("spark.ui.enabled") == "false"
     assert spark.sparkContext.master.endswith(",3]")
     assert cores_of(spark) >= 1
+
+
+def test_the_session_of_a_program_has_pages_on_a_free_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark.sql import SparkSession
+
+    started: list[Any] = []
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(sessions, "start", lambda *arguments: started.append(arguments[-1]))
+    sessions.spark_session("local[1]")
+    sessions.spark_session("local[1]", has_pages=True, conf={"spark.ui.port": "4041"})
+    monkeypatch.setattr(source, "register", lambda _: None)
+    og.spark.session("local[1]")
+    pages = {"spark.ui.enabled": "true", "spark.ui.port": "0"}
+    assert started == [{}, {**pages, "spark.ui.port": "4041"}, pages]
 
 
 def test_spark_connect_without_its_packages_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

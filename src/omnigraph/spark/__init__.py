@@ -20,11 +20,12 @@ def session(master: str | None = None, memory: str | None = None, app_name: str 
     """The active Spark session, or a new one with settings that suit the work, in which the data source is registered.
 
     SPARK_REMOTE or `sc://` connects, another `master` names a cluster, spark-submit's own settings are kept, and otherwise Spark runs on
-    this machine's cores. `memory` is for the JVM on this machine ("4g"); rows are processed outside it, in Python.
+    this machine's cores. `memory` is for the JVM on this machine ("4g"); rows are processed outside it, in Python. A session that is
+    started here has Spark's pages on a free port: `session.sparkContext.uiWebUrl`.
     """
     from omnigraph.spark.sessions import spark_session
 
-    started = spark_session(master, memory, app_name)
+    started = spark_session(master, memory, app_name, has_pages=True)
     register(started)
     return started
 

@@ -28,12 +28,14 @@ def spark_session(
     memory: str | None = None,
     app_name: str = "omnigraph",
     conf: Mapping[str, str] | None = None,
+    *,
+    has_pages: bool = False,
 ) -> SparkSession:
     """The active session, or a new one: SPARK_REMOTE or `sc://` connects, spark-submit's own settings are kept,
     another `master` names a cluster, and otherwise Spark runs in this machine's cores.
 
     `memory` is for the JVM on this machine ("4g"); the work on rows happens beside it, in Python. `conf`: settings of a session that
-    is started; UsageError when the active one has others.
+    is started; UsageError when the active one has others. `has_pages`: whether a JVM that is started here shows its jobs as web pages.
     """
     require_pyspark()
     from pyspark.sql import SparkSession
@@ -50,7 +52,8 @@ def spark_session(
         return _configured(builder, {**_SQL, **(conf or {})}).getOrCreate()
     chosen = master or f"local[{os.cpu_count() or 1},{TASK_ATTEMPTS}]"
     cache = start_cache.find() if chosen.startswith("local") else None
-    return start(chosen, memory, app_name, cache.options() if cache else (), conf)
+    pages = _PAGES if has_pages else {}
+    return start(chosen, memory, app_name, cache.options() if cache else (), {**pages, **(conf or {})})
 
 
 def check_conf(session: SparkSession, conf: Mapping[str, str]) -> None:
@@ -146,6 +149,10 @@ _SQL = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.sql.adaptive.enabled": "true",
 }
+
+
+_PAGES = {"spark.ui.enabled": "true", "spark.ui.port": "0"}
+"""On a free port of this machine's loopback address."""
 
 
 def _driver_settings(memory: str | None, java_options: Sequence[str]) -> dict[str, str]:
