@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import omnigraph as og
+from omnigraph.api.changes import FeedJson
 from omnigraph.changes.feed import FeedPage
-from omnigraph.wire.changes import feed_json
 
 
 class Consumer:
@@ -66,7 +66,7 @@ class Consumer:
     def apply(self, rows: dict[str, Any], page: FeedPage) -> None:
         """What was applied before is applied again without harm."""
         self.step()
-        for block in feed_json(page)["blocks"]:
+        for block in FeedJson.to_json(page)["blocks"]:
             for change in block["changes"]:
                 key = f"{change['type']['name']} {change['id']}"
                 if change["op"] == "delete":

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import omnigraph as og
+from omnigraph.api.changes import ChangeJson
 from omnigraph.changes import stored_rows, table_diff
-from omnigraph.wire.changes import change_json
 
 SCHEMA = """
 node Thing {
@@ -72,7 +72,7 @@ def test_each_type_of_value_is_compared(graph: og.Graph, name: str) -> None:
     assert change.before is not None
     shown = one.replace(tzinfo=dt.UTC) if isinstance(one, dt.datetime) else one
     assert repr(change.before[name]) == repr(shown)
-    after = change_json(change)["after"]["properties"][name]
+    after = ChangeJson.to_json(change)["after"]["properties"][name]
     assert after == {
         "big": "18446744073709551615",
         "day": "1969-12-31",

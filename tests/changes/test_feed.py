@@ -20,6 +20,7 @@ from history.sweeping import sweep
 from merge import model
 
 import omnigraph as og
+from omnigraph.api.changes import ChangeJson, CommitChangesJson
 from omnigraph.changes.feed import CommitChanges, FeedPage
 from omnigraph.errors import (
     AlreadyExists,
@@ -30,7 +31,6 @@ from omnigraph.errors import (
     ParentlessCommit,
     UsageError,
 )
-from omnigraph.wire.changes import change_json, commit_page_json
 
 LETTERS = string.ascii_letters + string.digits + "-_"
 
@@ -80,7 +80,7 @@ def test_the_feed_gives_each_commit_against_its_first_parent(graph: og.Graph) ->
     assert merged.commit == graph.commits(limit=1)[0]
     assert graph.commit_changes().changes == merged.changes
     assert graph.commit_changes(as_of=first.commit.at).changes == first.changes
-    assert change_json(first.changes[0]) == {
+    assert ChangeJson.to_json(first.changes[0]) == {
         "kind": "node",
         "type": {"id": first.changes[0].type_id, "name": "Person"},
         "id": "a",
@@ -88,7 +88,7 @@ def test_the_feed_gives_each_commit_against_its_first_parent(graph: og.Graph) ->
         "after": {"properties": {"name": "a", "age": 1, "nick": None, "mail": None}},
     }
     assert merged.changes[1].before == {"id": "e1", "from": "a", "to": "b", "since": None}
-    assert change_json(merged.changes[1])["before"]["endpoints"] == {"from": "a", "to": "b"}
+    assert ChangeJson.to_json(merged.changes[1])["before"]["endpoints"] == {"from": "a", "to": "b"}
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7])
@@ -224,7 +224,7 @@ def test_changes_of_one_commit_in_pages(graph: og.Graph) -> None:
     assert [change.id for change in (*page.changes, *rest.changes)] == ["a", "b", "c", "e1"]
     assert rest.next_page_token is None
     assert page.commit == commit
-    assert commit_page_json(page)["cause"]["graph_commit_id"] == commit.id
+    assert CommitChangesJson.to_json(page)["cause"]["graph_commit_id"] == commit.id
     with pytest.raises(CursorRejected):
         graph.commit_changes(graph.commits()[0].id, page_token=page.next_page_token)
 

@@ -27,7 +27,7 @@ ENGINES = (
     "rich.console",
     "yaml",
 )
-OURS = ("tables", "language", "embedding", "read", "merge", "spark.sessions", "policy.bundle", "wire.changes")
+OURS = ("tables", "language", "embedding", "read", "merge", "spark.sessions", "policy.bundle")
 HEAVY = (*ENGINES, *(f"omnigraph.{name}" for name in OURS))
 """What takes long to load: other people's modules, and ours that only some commands need."""
 
@@ -51,7 +51,9 @@ def loaded(*arguments: str) -> list[str]:
     return names
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["query", "--help"], ["branch", "merge", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["query", "--help"], ["branch", "merge", "--help"], ["load", "--help"]]
+)
 def test_help_loads_no_engine(arguments: list[str]) -> None:
     assert loaded(*arguments) == []
 

@@ -11,6 +11,7 @@ from maintenance.aging import age
 from read.graphs import query
 
 import omnigraph as og
+from omnigraph.api.writes import LoadJson
 from omnigraph.indexing import adjacency, adjacency as building
 from omnigraph.indexing.adjacency import refresh_adjacency
 from omnigraph.maintenance import optimize
@@ -18,7 +19,6 @@ from omnigraph.read.inputs.adjacency import GraphArrays
 from omnigraph.tables.adjacency import index
 from omnigraph.tables.adjacency.edges import JoinedEdges
 from omnigraph.tasks.runner import InProcess
-from omnigraph.wire.writes import load_json
 
 SCHEMA = """
 node Person { name: String @key  age: I32? }
@@ -195,7 +195,7 @@ def test_adjacency_that_was_left_out_is_told(tmp_path: Path, monkeypatch: pytest
     rows = {"Person": people(0, PEOPLE), "Knows": knows(0, PEOPLE)}
     receipt = graph.load(rows, mode="append", engine="local")
     assert receipt.without_adjacency == {"edge:Knows": "a worker was killed"}
-    assert load_json("", receipt)["edges"][0]["without_adjacency"] == "a worker was killed"
+    assert LoadJson.to_json(receipt, uri="")["edges"][0]["without_adjacency"] == "a worker was killed"
     state = next(index for index in graph.indexes() if index.kind == "ADJACENCY")
     assert (state.table_key, state.covered_rows, state.pending_rows) == ("edge:Knows", 0, PEOPLE)
     assert "not stored" in str(state.reason)

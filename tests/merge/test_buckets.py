@@ -16,10 +16,10 @@ from merge.test_random_histories import World, check_diffs, steps
 from merge.test_truth_table import OPERATIONS
 
 import omnigraph as og
+from omnigraph.api.writes import MergeJson
 from omnigraph.changes import table_diff
 from omnigraph.errors import MergeConflicts
 from omnigraph.tasks.runner import Exchange, InProcess
-from omnigraph.wire.writes import merge_json
 
 IDS = 3
 
@@ -104,7 +104,7 @@ def test_conflicts_of_several_buckets_are_in_the_order_of_one(
     assert [each.order for each in cut.conflicts] == sorted(each.order for each in cut.conflicts)
     with monkeypatch.context() as uncut:
         uncut.setattr(table_diff, "IDS_PER_BUCKET", 10**6)
-        assert merge_json(graph.branches.merge("work", by=by, dry_run=True)) == merge_json(cut)  # type: ignore[call-overload]
+        assert MergeJson.to_json(graph.branches.merge("work", by=by, dry_run=True)) == MergeJson.to_json(cut)  # type: ignore[call-overload]
     with pytest.raises(MergeConflicts) as caught:
         graph.branches.merge("work", by=by)  # type: ignore[call-overload]
     assert list(caught.value.conflicts) == list(cut.conflicts)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import omnigraph as og
+from omnigraph.api.writes import MergeJson
 from omnigraph.errors import MergeConflicts, UsageError
 from omnigraph.merge.conflicts import PropertyConflict
-from omnigraph.wire.writes import merge_json
 
 SCHEMA = """
 node Person {
@@ -225,7 +225,7 @@ def test_a_dry_run_says_everything_and_publishes_nothing(graph: og.Graph) -> Non
     assert (conflict.kind, conflict.type_name, conflict.entity_id) == ("divergent_update", "Person", "a")
     assert (conflict.message, conflict.properties) == (message, values)
     assert (result.outcome, result.commit) == ("conflicts", None)
-    assert merge_json(graph.branches.merge("work", strategy="theirs", dry_run=True))["changes"] == {
+    assert MergeJson.to_json(graph.branches.merge("work", strategy="theirs", dry_run=True))["changes"] == {
         "node:Person": {"way": "rows", "inserted": 0, "updated": 1, "deleted": 0}
     }
     assert graph.commits() == before

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from merge import model
 
 import omnigraph as og
+from omnigraph.api.writes import MergeJson
 from omnigraph.changes.entity_changes import EntityChange
 from omnigraph.errors import InputError, MergeConflicts
-from omnigraph.wire.writes import merge_json
 
 BRANCHES = ["main", "x", "y"]
 PEOPLE = "abcd"
@@ -104,7 +104,9 @@ class World:
             return
         outcome, expected = self.commits.merge(self.heads[source], self.heads[target], by=by, strategy=strategy)
         merge = self.graph.branches.merge
-        rehearsals = [merge_json(merge(source, target, by=by, strategy=strategy, dry_run=True)) for _ in range(2)]
+        rehearsals = [
+            MergeJson.to_json(merge(source, target, by=by, strategy=strategy, dry_run=True)) for _ in range(2)
+        ]
         assert rehearsals[0] == rehearsals[1], "merging is not deterministic"
         assert rehearsals[0]["outcome"] == outcome
         before = self.graph._repository.resolve(target).snapshot

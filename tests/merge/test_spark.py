@@ -9,9 +9,9 @@ import pytest
 from merge import bulk
 
 import omnigraph as og
+from omnigraph.api.writes import MergeJson
 from omnigraph.changes import stored_rows, table_diff
 from omnigraph.spark.runner import SparkRunner
-from omnigraph.wire.writes import merge_json
 
 
 @pytest.fixture
@@ -50,13 +50,13 @@ def test_a_merge_and_a_diff_on_spark_are_the_same(
     there = list(graph.diff("main", "work", engine="spark"))
     assert len(here) == 1_000 + 800
     assert here == there
-    rehearsal = merge_json(graph.branches.merge("work", by="property", dry_run=True))
+    rehearsal = MergeJson.to_json(graph.branches.merge("work", by="property", dry_run=True))
     assert len(rehearsal["conflicts"]) == 500
     with monkeypatch.context() as many:  # more ids than a bucket has
         many.setattr(table_diff, "IDS_PER_BUCKET", 300)
         many.setattr(table_diff, "IDS_PER_SAMPLE", 1)
         assert list(graph.diff("main", "work", engine="spark")) == here
-        there = merge_json(graph.branches.merge("work", by="property", dry_run=True, engine="spark"))
+        there = MergeJson.to_json(graph.branches.merge("work", by="property", dry_run=True, engine="spark"))
         assert there == rehearsal
         graph.branches.create("buckets")
         graph.branches.merge("work", "buckets", strategy="theirs", by="property", engine="spark")

@@ -13,9 +13,9 @@ import pytest
 from pipeline.conftest import SCHEMA, Write, content, knows, person
 
 import omnigraph as og
+from omnigraph.api.history import CommitJson
+from omnigraph.api.writes import LoadJson
 from omnigraph.errors import AlreadyExists, BranchNotFound, CommitNotFound, UsageError
-from omnigraph.wire.history import commit_json
-from omnigraph.wire.writes import load_json
 
 FIRST = [
     person("a", age=1, tier="pro", tags=["x", "y"], vec=[1, 2.5], photo="base64:aGk=", joined="2026-01-02T03:04:05Z"),
@@ -81,7 +81,7 @@ def _write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
 @pytest.mark.parametrize("format", ["jsonl", "csv", "parquet", "frames"])
 def test_every_mode_and_format(format: str, graph: og.Graph, engine: dict[str, Any], tmp_path: Path) -> None:
     receipt = graph.load(write_format(tmp_path, "first", FIRST, format), mode="append", actor="ada", **engine)
-    told = load_json("somewhere", receipt)
+    told = LoadJson.to_json(receipt, uri="somewhere")
     assert (told.pop("engine"), told.pop("seconds")) == (receipt.engine, round(receipt.seconds or 0, 3))
     assert all(stage["tasks"] for stage in told.pop("stages", []))
     assert told == {
@@ -94,7 +94,7 @@ def test_every_mode_and_format(format: str, graph: og.Graph, engine: dict[str, A
         "total_entities": 3,
         **inserted(3),
         "actor_id": "ada",
-        "commit": commit_json(graph.head()),
+        "commit": CommitJson.to_json(graph.head()),
     }
     a = {"id": "a", "email": "a", "age": 1, "tier": "pro", "tags": ["x", "y"], "vec": [1.0, 2.5]}
     a |= {"photo": "base64:aGk=", "joined": "2026-01-02T03:04:05.000Z"}
@@ -184,7 +184,7 @@ def test_type_and_format_may_be_given(graph: og.Graph, tmp_path: Path) -> None:
 def test_an_empty_source_commits_nothing(graph: og.Graph, write: Write) -> None:
     receipt = graph.load(write("empty.jsonl"), mode="append", engine="local")
     assert receipt.commit is None
-    assert "commit" not in load_json("x", receipt)
+    assert "commit" not in LoadJson.to_json(receipt, uri="x")
     assert len(graph.commits()) == 1
 
 
@@ -199,8 +199,8 @@ def test_text_that_is_not_ascii_and_windows_lines(graph: og.Graph, tmp_path: Pat
 
 def test_a_load_into_a_branch_leaves_main(graph: og.Graph, write: Write) -> None:
     receipt = graph.load(write("p.jsonl", person("a")), mode="append", branch="review", from_="main", engine="local")
-    assert load_json("x", receipt)["branch_created"] is True
-    assert load_json("x", receipt)["base_branch"] == "main"
+    assert LoadJson.to_json(receipt, uri="x")["branch_created"] is True
+    assert LoadJson.to_json(receipt, uri="x")["base_branch"] == "main"
     assert graph._repository.head()[1].rows("node:Person") == 0
     again = graph.load(write("q.jsonl", person("b")), mode="append", branch="review", from_="main", engine="local")
     assert (again.branch_created, again.base_branch) == (False, None)

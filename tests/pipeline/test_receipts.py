@@ -13,9 +13,9 @@ from pipeline.conftest import Write, content, knows, person
 
 import omnigraph as og
 from omnigraph import errors
+from omnigraph.api.writes import LoadJson
 from omnigraph.load import assembly, replaced_rows
 from omnigraph.testing.failpoints import Failpoint, arm
-from omnigraph.wire.writes import load_json
 
 ALL_VALUES: dict[str, Any] = {
     "age": 7, "tier": "pro", "handle": "a h", "tags": ["x", ""], "vec": [0.5, -1.0], "photo": "base64:aGk=",
@@ -87,7 +87,7 @@ def test_a_merge_counts_what_it_inserts_updates_and_leaves(
     receipt = graph.load(write("second.jsonl", *second, knows("a", "b", id="k1")), mode="merge", **engine)
     assert by_type(receipt) == {"node:Person": counts(2, 2, 1), "edge:Knows": counts(0, 1, 0)}
     assert asdict(receipt.total) == counts(2, 3, 1)
-    assert load_json("x", receipt)["updated"] == 3
+    assert LoadJson.to_json(receipt, uri="x")["updated"] == 3
     assert [change.op for change in graph.diff("main~1", "main")].count("update") == 3
 
 
@@ -168,7 +168,9 @@ def test_a_given_type_without_rows_is_overwritten_with_nothing(
     receipt = graph.load(empty_source(kind, tmp_path), mode="overwrite", **engine)
     assert receipt.commit == graph.commits()[0]
     assert by_type(receipt) == {"node:Person": counts(deleted=2)}
-    assert load_json("x", receipt)["nodes"] == [{"name": "Person", "entities_loaded": 0, **counts(deleted=2)}]
+    assert LoadJson.to_json(receipt, uri="x")["nodes"] == [
+        {"name": "Person", "entities_loaded": 0, **counts(deleted=2)}
+    ]
     assert content(graph, tmp_path) == [note]
     again = graph.load(empty_source(kind, tmp_path), mode="overwrite", **engine)
     assert (again.commit, by_type(again)) == (None, {"node:Person": counts()})

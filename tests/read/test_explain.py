@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
+from omnigraph.api.reads import ExplanationJson
 from omnigraph.read.steps import Step, tree_text
-from omnigraph.wire.reads import explanation_json
 
 SCHEMA = """
 node Person { name: String @key  age: I32? }
@@ -59,7 +59,7 @@ def test_the_steps_of_a_read_that_was_run(graph: og.Graph, case: str) -> None:
     assert [step.what for step in told.steps] == whats
     assert all(step.seconds is None for step in told.steps)
     assert (told.timing, told.steps[0].rows) == (None, None)
-    assert [step["step"] for step in explanation_json(ran)["steps"]] == whats
+    assert [step["step"] for step in ExplanationJson.to_json(ran)["steps"]] == whats
 
 
 def test_rows_that_were_expected_stand_beside_those_that_there_were(graph: og.Graph) -> None:

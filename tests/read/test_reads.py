@@ -15,6 +15,7 @@ from read.graphs import build_indexes, commit, new_graph, query
 
 import omnigraph as og
 from omnigraph._internal.runtime import ByteCache
+from omnigraph.api.reads import ExplanationJson
 from omnigraph.errors import ArithmeticOverflow, ResourceExhausted, StorageTransient, UsageError
 from omnigraph.indexing.indexes import index_specs, index_state
 from omnigraph.language.query.mutations import bind_parameters, compile_query
@@ -29,7 +30,6 @@ from omnigraph.relational import duck
 from omnigraph.relational.duck import ConnectionPool
 from omnigraph.snapshot import Repository, View
 from omnigraph.tables.fragment_columns import MIN_LOOKUPS
-from omnigraph.wire.reads import explanation_json
 
 SCHEMA = """
 node Person {
@@ -146,7 +146,7 @@ def test_a_hop_to_a_whole_entity_follows_the_adjacency(view: View) -> None:
         ("$p", "lookup"),
         ("$p Knows $q", "csr"),
     ]
-    assert json.loads(json.dumps(explanation_json(found)))["access"][1]["path"] == "csr"
+    assert json.loads(json.dumps(ExplanationJson.to_json(found)))["access"][1]["path"] == "csr"
     assert "SELECT" in found.sql
     assert "SELECT" not in str(found)
 

@@ -17,6 +17,7 @@ import pytest
 from serving import Fixed, people_client, tokens
 from starlette.testclient import TestClient
 
+from omnigraph.api.structs import JsonObject
 from omnigraph.errors import PolicyDenied, UnreadableInput
 from omnigraph.graph.writing import WriteMethods
 from omnigraph.load.files import ConfinedPath, find_files
@@ -24,7 +25,6 @@ from omnigraph.policy.ask import AccessRequest
 from omnigraph.server.jobs import Job, Jobs
 from omnigraph.server.logs import RequestLog
 from omnigraph.server.registry import Served
-from omnigraph.wire.members import JsonObject
 
 ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}
 PATIENCE_S = 60.0

@@ -23,10 +23,10 @@ import pytest
 from values.extremes import EXTREMES, KEYABLE, as_cell, as_json, as_literal, from_json
 
 import omnigraph as og
+from omnigraph.api.changes import ChangeJson, FeedJson
 from omnigraph.errors import UniqueViolation
 from omnigraph.values.arrow import arrow_type
 from omnigraph.values.types import PropertyType, Scalar
-from omnigraph.wire.changes import change_json, feed_json
 
 SCHEMA = "\n".join(
     f"""
@@ -240,9 +240,9 @@ def test_out_as_json_lines(full: og.Graph, way: str) -> None:
 def test_out_as_changes(full: og.Graph, way: str) -> None:
     first, last = full.commits(limit=100)[-1], full.commits()[0]
     if way == "diff":
-        changes = [change_json(change) for change in full.diff(first.id, last.id)]
+        changes = [ChangeJson.to_json(change) for change in full.diff(first.id, last.id)]
     else:
-        page = feed_json(full.changes(start="beginning", limit=8_192))
+        page = FeedJson.to_json(full.changes(start="beginning", limit=8_192))
         assert "next_page_token" not in page or page["next_page_token"] is None
         changes = [change for block in page["blocks"] for change in block["changes"]]
     found = {}

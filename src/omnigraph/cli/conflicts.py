@@ -99,7 +99,7 @@ def _plural(count: int, word: str) -> str:
 
 
 def _shown_values(entity: Entity | None) -> dict[str, JsonValue]:
-    from omnigraph.wire.members import value_json
+    from omnigraph.api.structs import value_json
 
     return {} if entity is None else {name: value_json(value) for name, value in entity.items() if name != "id"}
 

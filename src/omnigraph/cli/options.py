@@ -10,7 +10,9 @@ import copy
 import functools
 import gc
 import os
+import re
 import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
@@ -140,13 +142,46 @@ def is_address(word: str) -> bool:
     return "://" in word or word.startswith((".", "/", "~")) or (Path(word) / "graph.json").is_file()
 
 
+_DECLARED = re.compile(r"<(\w+)\.(\w+)((?:, [^<>]*)?)>")
+"""In a help text: a declaration of `api`, and members that the command adds."""
+
+
+def _with_members(line: str) -> str:
+    """A line of a help text with the members of the JSON objects that it names."""
+    if _DECLARED.search(line) is None:
+        return line
+    from importlib import import_module
+
+    while (named := _DECLARED.search(line)) is not None:
+        declared = getattr(import_module(f"omnigraph.api.{named[1]}"), named[2]).described()
+        line = f"{line[: named.start()]}{declared[:-1]}{named[3]}}}{line[named.end() :]}"
+    text = line.lstrip()
+    indent = line[: -len(text)]
+    return textwrap.fill(
+        text, 112 + len(indent), initial_indent=indent, subsequent_indent=f"{indent}       ", break_on_hyphens=False
+    )
+
+
 class GraphCommand(click.Command):
-    """A command of a graph, whose address may be the first argument: the same as --store."""
+    """A command of a graph, whose address may be the first argument: the same as --store. Where its help names the JSON that it prints
+    (`<writes.LoadJson>`), the page shows the members."""
 
     addresses = 0
     """How many of the command's own arguments that come first are addresses."""
     instead = ""
     """For another spelling of a command, which works and is hidden: the documented one."""
+
+    @property
+    def help(self) -> str | None:
+        return None if self._help is None else "\n".join(map(_with_members, self._help.splitlines()))
+
+    @help.setter
+    def help(self, text: str | None) -> None:
+        self._help = text
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """For a list of commands, which shows no members."""
+        return click.Command(self.name, help=self._help).get_short_help_str(limit)
 
     @property
     def takes_graph_first(self) -> bool:

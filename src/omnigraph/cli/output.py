@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.api.rows import joined_lines, text_batches
 from omnigraph.errors import AlreadyExists, InputError, LanguageError, OmnigraphError, RejectedRecords, UnreadableInput
-from omnigraph.wire.reads import joined_lines, text_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,7 +85,7 @@ class Output:
         if format == "json":
             self.json(envelope())
         elif format in FILE_FORMATS:
-            from omnigraph.wire.reads import write_rows
+            from omnigraph.api.rows import write_rows
 
             sys.stdout.flush()
             write_rows(result, "-", format)  # type: ignore[arg-type]

@@ -175,11 +175,14 @@ def _frozen(value: Any) -> Any:
 
 
 def _merge_conflicts(details: Mapping[str, Any]) -> dict[str, Any]:
-    from omnigraph.client.decoding import merge_conflict, schema_conflict
+    from omnigraph.api.writes import SchemaConflictJson
+    from omnigraph.client.decoding import merge_conflict
 
     return {
         "conflicts": tuple(merge_conflict(conflict) for conflict in details.get("merge_conflicts", ())),
-        "schema_conflicts": tuple(schema_conflict(conflict) for conflict in details.get("schema_conflicts", ())),
+        "schema_conflicts": tuple(
+            SchemaConflictJson.from_json(conflict) for conflict in details.get("schema_conflicts", ())
+        ),
     }
 
 

@@ -7,98 +7,42 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from omnigraph.api.changes import steps_value
+from omnigraph.api.history import ServedCommit
+from omnigraph.api.writes import MergeReview, ServedMerge, ServedReceipt
 from omnigraph.changes.baseline import Baseline
 from omnigraph.changes.entity_changes import EntityChange
 from omnigraph.changes.feed import CommitChanges, CommitPage, FeedPage
 from omnigraph.errors import ServerUnavailable
 from omnigraph.evolve.apply import SchemaReceipt
 from omnigraph.history.chain import MAIN
-from omnigraph.history.values import Commit, CommitRef
+from omnigraph.history.values import Commit
 from omnigraph.indexing.indexes import IndexState
 from omnigraph.language.catalog import Catalog, EntityType
 from omnigraph.language.schema.compiler import compile_schema
-from omnigraph.language.schema.merging import SchemaConflict, SchemaLine
 from omnigraph.language.schema.migration import MigrationPlan
-from omnigraph.language.schema.migration_steps import step_from_json
-from omnigraph.load.receipt import LoadCounts, LoadReceipt, MissingNodes
 from omnigraph.merge.conflicts import NO_VALUE, MergeConflict, PropertyConflict
-from omnigraph.merge.three_way import MergeResult, TypeSummary
-from omnigraph.read.explaining import Explanation, InputColumns
-from omnigraph.read.steps import Step
-from omnigraph.read.strategies.strategy import InputChoice
+from omnigraph.merge.three_way import MergeResult
 from omnigraph.storage.outputs import Target, outputs
 from omnigraph.values.arrow import Entity, with_zone
 from omnigraph.values.json_values import Unfit, typed_value
-from omnigraph.write.receipt import Receipt, TypeCounts
-
-UNKNOWN_POSITION = -1
-"""A server does not reveal the position of a commit in the chain."""
+from omnigraph.write.receipt import Receipt
 
 Json = Mapping[str, Any]
 
 
-def commit(value: Json) -> Commit:
-    """A commit. A server gives only the ids of its parents."""
-    seq = value["graph_manifest_version"]
-    parents = [value.get("parent_commit_id"), value.get("merged_parent_commit_id")]
-    return Commit(
-        ref=_ref(value["graph_commit_id"], value.get("graph_branch") or MAIN, seq),
-        parents=tuple(_ref(id, "", seq - 1 if at == 0 else UNKNOWN_POSITION) for at, id in enumerate(parents) if id),
-        kind=value.get("kind", "mutation"),
-        _at_us=value["created_at"],
-        actor=value.get("actor_id"),
-        message=value.get("message"),
-    )
-
-
-def _ref(id: str, branch: str, seq: int) -> CommitRef:
-    return CommitRef(id, branch, "", seq, UNKNOWN_POSITION)
-
-
 def optional_commit(value: Json | None) -> Commit | None:
-    return None if value is None else commit(value)
+    return None if value is None else ServedCommit.from_json(value)
 
 
 def receipt(value: Json, *, repeated: bool) -> Receipt:
-    types = {key: TypeCounts(**counts) for key, counts in value["types"].items()}
-    commit = optional_commit(value["commit"])
-    return Receipt(value["branch"], commit, types, value["actor_id"], value["query_name"], repeated)
-
-
-def load_receipt(value: Json, *, repeated: bool) -> LoadReceipt:
-    types = {
-        f"{kind}:{counts['name']}": LoadCounts(
-            counts["inserted"], counts["updated"], counts["unchanged"], counts["deleted"]
-        )
-        for kind, member in (("node", "nodes"), ("edge", "edges"))
-        for counts in value[member]
-    }
-    return LoadReceipt(
-        branch=value["branch"],
-        mode=value["mode"],
-        types=types,
-        commit=optional_commit(value["commit"]),
-        actor=value["actor_id"],
-        base_branch=value["base_branch"],
-        branch_created=value["branch_created"],
-        repeated=repeated,
-        rejected=value.get("rejected", 0),
-        missing=tuple(MissingNodes(**{**gap, "examples": tuple(gap["examples"])}) for gap in value.get("missing", ())),
-        skipped={f"edge:{edge['name']}": edge["skipped"] for edge in value["edges"] if "skipped" in edge},
-        stubs={f"node:{node['name']}": node["stubs"] for node in value["nodes"] if "stubs" in node},
-        duplicates={f"edge:{edge['name']}": edge["duplicates"] for edge in value["edges"] if "duplicates" in edge},
-        without_adjacency={
-            f"{kind}:{counts['name']}": counts["without_adjacency"]
-            for kind, member in (("node", "nodes"), ("edge", "edges"))
-            for counts in value[member]
-            if "without_adjacency" in counts
-        },
-    )
+    receipt: Receipt = ServedReceipt.from_json(value, repeated=repeated)
+    return receipt
 
 
 def schema_receipt(value: Json, source: str) -> SchemaReceipt:
     """`source` is the text of the schema that was applied."""
-    plan = MigrationPlan(tuple(step_from_json(step) for step in value["steps"]), compile_schema(source))
+    plan = MigrationPlan(steps_value(value["steps"]), compile_schema(source))
     return SchemaReceipt(MAIN, plan, optional_commit(value.get("commit")))
 
 
@@ -193,58 +137,24 @@ def _changes(value: Json, schemas: ChangeSchemas) -> tuple[EntityChange, ...]:
 
 
 def _steps(value: Json) -> tuple[Any, ...]:
-    return tuple(step_from_json(step) for step in value.get("schema_steps", ()))
+    return steps_value(value.get("schema_steps", []))
 
 
 def baseline(value: Json, entities: int) -> Baseline:
     return Baseline(entities, value["snapshot_commit_id"], value["resume_cursor"])
 
 
-def explanation(value: Json) -> Explanation:
-    return Explanation(
-        value["graph_commit_id"],
-        value["keys"],
-        tuple(
-            InputColumns(input["name"], tuple(input["tables"]), tuple(input["columns"]), input["filter"])
-            for input in value["inputs"]
-        ),
-        tuple(
-            InputChoice(access["input"], access["path"], access["rows"], access["estimate"], access["expected"])
-            for access in value["access"]
-        ),
-        value["sql"],
-        tuple(_step(step) for step in value["steps"]),
-    )
-
-
-def _step(value: Json) -> Step:
-    seconds = None if value["ms"] is None else value["ms"] / 1_000
-    return Step(
-        value["depth"], value["step"], value["access"], value["expected"], value["rows"], seconds, value["note"]
-    )
-
-
 # ---------------------------------------------------------------- merges
 
 
 def merge_result(value: Json, catalog: Catalog | None = None) -> MergeResult:
-    return MergeResult(
-        source=value["source"],
-        target=value["target"],
-        outcome=value["outcome"],
-        commit=optional_commit(value.get("commit")),
+    struct = MergeReview if "base" in value else ServedMerge
+    result: MergeResult = struct.from_json(
+        value,
         bases=tuple(value.get("bases") or value.get("base", ())),
-        types={key: TypeSummary(**counts) for key, counts in value.get("changes", {}).items()},
         conflicts=tuple(merge_conflict(conflict, catalog) for conflict in value.get("conflicts", ())),
-        dry_run=value.get("dry_run", False),
-        hint=value.get("hint"),
-        source_commit=value.get("source_commit", ""),
-        target_commit=value.get("target_commit", ""),
-        branch_deleted=value.get("branch_deleted"),
-        branch_delete_error=value.get("branch_delete_error"),
-        schema_conflicts=tuple(schema_conflict(conflict) for conflict in value.get("schema_conflicts", ())),
-        schema_steps=_steps(value),
     )
+    return result
 
 
 def merge_conflict(value: Json, catalog: Catalog | None = None) -> MergeConflict:
@@ -272,11 +182,6 @@ def _property_conflict(value: Json, declared: EntityType | None) -> PropertyConf
         else:
             sides[side] = value[side] if declared is None else property_value(declared, value["name"], value[side])
     return PropertyConflict(value["name"], **sides)
-
-
-def schema_conflict(value: Json) -> SchemaConflict:
-    ours, theirs = (SchemaLine(**value[side]) if side in value else None for side in ("ours", "theirs"))
-    return SchemaConflict(value["kind"], value["entity"], value["message"], ours, theirs)
 
 
 # Answers that are written to a file as they arrive. The file appears once it is complete.

@@ -9,6 +9,8 @@ from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.api.history import ServedCommit
+from omnigraph.api.reads import ColumnJson
 from omnigraph.client import decoding
 from omnigraph.client.connection import ARROW, Connection, segment
 from omnigraph.client.histories import RemoteHistoryMethods
@@ -71,7 +73,7 @@ class RemoteBranches:
     def list(self) -> list[Branch]:
         """The branches, main first, then by name."""
         details = self._state.get("/branches", detail=True).json()["details"]
-        branches = [Branch(detail["name"], decoding.commit(detail["head"])) for detail in details]
+        branches = [Branch(detail["name"], ServedCommit.from_json(detail["head"])) for detail in details]
         return sorted(branches, key=lambda branch: (branch.name != MAIN, branch.name))
 
     def distances(self) -> dict[str, Distance]:
@@ -208,7 +210,7 @@ class RemoteStoredQueries:
             ServedQuery(
                 query["name"],
                 query["mutation"],
-                tuple(ResultColumn(**parameter) for parameter in query["params"]),
+                tuple(ColumnJson.from_json(parameter) for parameter in query["params"]),
                 query.get("description"),
                 query.get("instruction"),
             )

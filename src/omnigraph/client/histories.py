@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from omnigraph.api.history import ServedCommit
 from omnigraph.client import decoding
 from omnigraph.client.connection import Query
 from omnigraph.client.decoding import write_baseline
@@ -71,7 +72,7 @@ class RemoteHistoryMethods:
         filters = {"before": before, "actor": actor, "kind": kind}
         while len(commits) < limit:
             page = self._state.get("/commits", branch=branch, limit=min(limit - len(commits), 1_000), **filters).json()
-            commits += [decoding.commit(commit) for commit in page["commits"]]
+            commits += [ServedCommit.from_json(commit) for commit in page["commits"]]
             filters["before"] = page.get("next_page_token")
             if filters["before"] is None:
                 break
@@ -80,7 +81,7 @@ class RemoteHistoryMethods:
     def head(self, branch: str = MAIN) -> Commit:
         """The newest commit of a branch."""
         (newest,) = self._state.get("/commits", branch=branch, limit=1).json()["commits"]
-        return decoding.commit(newest)
+        return ServedCommit.from_json(newest)
 
     def show(self, revision: str = MAIN, *, as_of: str | dt.datetime | None = None) -> Commit:
         """The commit of a revision."""

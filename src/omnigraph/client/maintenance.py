@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.client import decoding
+from omnigraph.api.history import PreparedJson, ServedCommit
+from omnigraph.api.maintenance import CleanupJson, ServedOptimize, ServedStorage
 from omnigraph.client.connection import segment
-from omnigraph.client.decoding import optional_commit
 from omnigraph.client.state import (
     ENGINE,
     MAINTENANCE_REFUSED,
@@ -22,80 +22,15 @@ from omnigraph.client.state import (
 )
 from omnigraph.graph.maintenance import PreparedWrite
 from omnigraph.history.chain import MAIN
-from omnigraph.history.values import Commit, from_microseconds
-from omnigraph.indexing.indexes import IndexState
-from omnigraph.maintenance.cleanup import Totals
-from omnigraph.maintenance.optimize import OptimizeReport, TableReport
-from omnigraph.maintenance.reports import CleanupReport, KeptBy, PendingIndex, StorageReport, TableShape, TypeStorage
+from omnigraph.history.values import Commit
+from omnigraph.maintenance.optimize import OptimizeReport
+from omnigraph.maintenance.reports import CleanupReport, StorageReport
 
 if TYPE_CHECKING:
     from omnigraph.graph.maintenance import PreparedWrite
     from omnigraph.maintenance.optimize import OptimizeReport
     from omnigraph.maintenance.reports import CleanupReport, StorageReport
     from omnigraph.tasks.engines import Engine
-
-
-# Maintenance reports of a server as the library's values.
-
-Json = Mapping[str, Any]
-
-
-def storage_report(value: Json) -> StorageReport:
-    types = tuple(
-        TypeStorage(**{**type_, "indexes": tuple(_index(index) for index in type_["indexes"])})
-        for type_ in value["types"]
-    )
-    return StorageReport(value["branch"], types, _kept(value["kept"]), Totals(**value["history"]), value["held_bytes"])
-
-
-def _index(value: Json) -> IndexState:
-    counts = (value["covered_rows"], value["pending_rows"])
-    return IndexState(value["table"], value["column"], value["kind"], *counts, value.get("reason"))
-
-
-def _kept(values: list[Json]) -> tuple[KeptBy, ...]:
-    return tuple(KeptBy(**value) for value in values)
-
-
-def cleanup_report(value: Json) -> CleanupReport:
-    return CleanupReport(
-        value["dry_run"],
-        {kind: Totals(**totals) for kind, totals in value["removed"].items()},
-        Totals(**value["waiting"]),
-        value["watermarks"],
-        _kept(value["kept"]),
-        tuple(value["foreign"]),
-    )
-
-
-def optimize_report(value: Json) -> OptimizeReport:
-    tables = tuple(
-        TableReport(
-            table["table"],
-            tuple(table["actions"]),
-            _shape(table["before"]),
-            _shape(table["after"]),
-            table["worthwhile"],
-        )
-        for table in value["tables"]
-    )
-    return OptimizeReport(optional_commit(value.get("commit")), tables)
-
-
-def _shape(value: Json) -> TableShape:
-    return TableShape(**{**value, "pending": tuple(PendingIndex(**index) for index in value["pending"])})
-
-
-def prepared_write(value: Json) -> PreparedWrite:
-    return PreparedWrite(
-        value["graph_commit_id"],
-        value["branch"],
-        value["kind"],
-        from_microseconds(value["prepared_at"]),
-        value["total_entities"],
-        value.get("actor_id"),
-        value.get("state", "resumable"),
-    )
 
 
 @checked_methods
@@ -129,7 +64,9 @@ class RemoteMaintenance(Refusing):
         only_default("engine", engine, "local", ENGINE)
         body = {"branch": branch, "dry_run": dry_run}
         path = f"{self._state.path}/maintenance/optimize"
-        return optimize_report(self._state.connection.send("POST", path, body=body, repeat="unsent").json())
+        sent = self._state.connection.send("POST", path, body=body, repeat="unsent")
+        report: OptimizeReport = ServedOptimize.from_json(sent.json())
+        return report
 
     def cleanup(
         self,
@@ -151,11 +88,13 @@ class RemoteMaintenance(Refusing):
         }
         path = f"{self._state.path}/maintenance/cleanup"
         sent = self._state.connection.send("POST", path, body=without_nulls(body), repeat="unsent")
-        return cleanup_report(sent.json())
+        report: CleanupReport = CleanupJson.from_json(sent.json())
+        return report
 
     def storage(self, branch: str = MAIN) -> StorageReport:
         """How much storage each type takes at the head of a branch, and how much cleanup could reclaim."""
-        return storage_report(self._state.get("/storage", branch=branch).json())
+        report: StorageReport = ServedStorage.from_json(self._state.get("/storage", branch=branch).json())
+        return report
 
 
 @checked_methods
@@ -174,19 +113,19 @@ class RemoteRecovery:
 
     def list(self) -> list[PreparedWrite]:
         """The prepared writes, oldest first."""
-        return [prepared_write(prepared) for prepared in self._state.get("/maintenance/recovery").json()["prepared"]]
+        return [PreparedJson.from_json(write) for write in self._state.get("/maintenance/recovery").json()["prepared"]]
 
     def resume(self, commit_id: str) -> Commit:
         """Publish what was staged; if it was published already, the commit is the same."""
-        return decoding.commit(self._send(commit_id, "resume")["commit"])
+        return ServedCommit.from_json(self._send(commit_id, "resume")["commit"])
 
     def discard(self, commit_id: str) -> None:
         """Discard a prepared write; it is never published."""
         self._send(commit_id, "discard")
 
-    def _send(self, commit_id: str, verb: str) -> Json:
+    def _send(self, commit_id: str, verb: str) -> dict[str, Any]:
         path = f"{self._state.path}/maintenance/recovery/{segment(commit_id)}/{verb}"
-        answer: Json = self._state.connection.send("POST", path, repeat="unsent").json()
+        answer: dict[str, Any] = self._state.connection.send("POST", path, repeat="unsent").json()
         return answer
 
 

@@ -10,6 +10,8 @@ from time import perf_counter
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from omnigraph.api.history import ServedCommit
+from omnigraph.api.reads import ServedExplanation
 from omnigraph.client import decoding
 from omnigraph.client.connection import ARROW, Reply, placed_in
 from omnigraph.client.decoding import write_export
@@ -212,7 +214,8 @@ class RemoteReadMethods:
         text, file = read_source(gq, ".gq")
         body = {"query": text, "name": name, "params": params_json(params), "branch": revision}
         with placed_in(text, file):
-            return decoding.explanation(self._state.read("/explain", body).json())
+            explanation: Explanation = ServedExplanation.from_json(self._state.read("/explain", body).json())
+        return explanation
 
     def entity(
         self, type: str, id: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
@@ -257,7 +260,7 @@ class RemoteReadMethods:
                     raise
                 return versions
             for version in page["versions"]:
-                commit = decoding.commit(version["commit"])
+                commit = ServedCommit.from_json(version["commit"])
                 value = None if version["op"] == "delete" else self._entity(page, version, commit.id)
                 versions.append(EntityVersion(commit, value))
             token = page.get("next_page_token")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from omnigraph.client import decoding
+from omnigraph.api.history import ServedCommit
 from omnigraph.client.connection import Connection, Reply, segment
 from omnigraph.errors import CommitNotFound, UsageError
 from omnigraph.graph.arguments import checked
@@ -180,7 +180,7 @@ class RemoteState:
     def commit(self, id: str) -> Commit:
         """A commit by its id. Cached: commits never change."""
         if id not in self._commits:
-            self._commits[id] = decoding.commit(self.get(f"/commits/{segment(id)}").json())
+            self._commits[id] = ServedCommit.from_json(self.get(f"/commits/{segment(id)}").json())
             while len(self._commits) > MAX_COMMITS:
                 self._commits.popitem(last=False)
         return self._commits[id]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.api.writes import ServedLoad
 from omnigraph.client import decoding
 from omnigraph.client.connection import NDJSON, Reply, placed_in
 from omnigraph.client.state import (
@@ -304,7 +305,7 @@ class RemoteWriteMethods:
         else:
             options = {"type": type, "format": format, "encoding": encoding, "delimiter": delimiter}
             reply = self._upload(UploadedFiles(files), query | options, headers)
-        return decoding.load_receipt(reply.json(), repeated=once is not None and is_replayed(reply.headers))
+        return ServedLoad.from_json(reply.json(), repeated=once is not None and is_replayed(reply.headers))
 
     def _upload(self, form: UploadedFiles, query: Mapping[str, str | None], headers: Mapping[str, str]) -> Reply:
         path = f"{self._state.path}/load/files"

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from omnigraph.api.structs import present
 from omnigraph.errors import (
     Cancelled,
     GraphNotFound,
@@ -40,7 +41,6 @@ from omnigraph.server.service import Service
 from omnigraph.server.settings import REFUSAL, ServerSettings, too_large
 from omnigraph.server.telemetry import RequestSpan, SpanPart, Traces
 from omnigraph.server.validation import check_path, checked_body, checked_parameters, trimmed
-from omnigraph.wire.members import present
 
 CLIENT_GONE = 499
 """In the log: nobody was there to take the answer."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from starlette.requests import Request
 
 from omnigraph._internal.deadlines import Cancellation
+from omnigraph.api.structs import JsonObject
 from omnigraph.errors import BranchNotFound, UsageError
 from omnigraph.history.write_keys import KeyOfChange
 from omnigraph.metering import Meter
@@ -23,7 +24,6 @@ from omnigraph.server.auth import Actor
 from omnigraph.server.headers import accepts
 from omnigraph.server.registry import Served, ServedGraph
 from omnigraph.server.route import JSON, Pool, Route
-from omnigraph.wire.members import JsonObject
 
 if TYPE_CHECKING:
     from omnigraph.graph.branches import Branch, Tag

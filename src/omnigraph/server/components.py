@@ -1,14 +1,15 @@
-"""The shapes of requests and answers as JSON schemas with names. OpenAPI shows them, and requests are checked by them."""
+"""Requests and answers as JSON schemas with names. OpenAPI shows them, and requests are checked by them."""
 
 from __future__ import annotations
 
-from omnigraph.server.components_extensions import OUR_COMPONENTS
-from omnigraph.server.route import (
+from omnigraph.api.changes import CauseJson, ChangeJson, CommitChangesJson, FeedJson, ImageJson
+from omnigraph.api.history import ServedCommit, ServedSnapshot
+from omnigraph.api.reads import ColumnJson, QueryJson, ServedRead
+from omnigraph.api.structs import (
     ANY_OBJECT,
     COUNT,
     FLAG,
     INTEGER,
-    MICROSECONDS,
     TEXT,
     Schema,
     array,
@@ -17,6 +18,8 @@ from omnigraph.server.route import (
     ref,
     shape,
 )
+from omnigraph.api.writes import IngestJson, SchemaJson, ServedLoad, ServedMerge, ServedReceipt, ServedSchemaReceipt
+from omnigraph.server.components_extensions import EXTENSIONS
 
 ERROR_CODES = (
     "unauthorized",
@@ -135,47 +138,6 @@ _REQUESTS: dict[str, Schema] = {
     ),
 }
 
-_NAMED_COUNT = shape(
-    {"name": TEXT, "entities_loaded": COUNT},
-    {
-        "inserted": COUNT,
-        "updated": COUNT,
-        "unchanged": COUNT,
-        "deleted": COUNT,
-        "duplicates": COUNT,
-        "skipped": COUNT,
-        "stubs": COUNT,
-        "without_adjacency": TEXT,
-    },
-)
-
-_LOAD: dict[str, Schema] = {
-    "branch": TEXT,
-    "base_branch": nullable(TEXT),
-    "branch_created": FLAG,
-    "mode": ref("LoadMode"),
-    "nodes": array(_NAMED_COUNT),
-    "edges": array(_NAMED_COUNT),
-    "total_entities": COUNT,
-    "actor_id": nullable(TEXT),
-    "commit": nullable(ref("Commit")),
-}
-
-_LOAD_GAPS: dict[str, Schema] = {
-    "rejected": COUNT,
-    "missing": array(
-        shape({"edge": TEXT, "end": TEXT, "node": TEXT, "edges": COUNT, "nodes": COUNT, "examples": array(TEXT)})
-    ),
-}
-"""What a load says of edges that name missing nodes, when it was asked what to do about them."""
-
-_READ: dict[str, Schema] = {
-    "query_name": TEXT,
-    "target": shape({"branch": nullable(TEXT), "snapshot": nullable(TEXT)}),
-    "row_count": COUNT,
-    "rows": array(ANY_OBJECT),
-}
-
 _ANSWERS: dict[str, Schema] = {
     "Health": shape(
         {"status": enum("ok"), "version": TEXT, "internal_schema_version": INTEGER}, {"source_version": TEXT}
@@ -193,122 +155,28 @@ _ANSWERS: dict[str, Schema] = {
         }
     ),
     "GraphList": shape({"graphs": array(shape({"graph_id": TEXT, "uri": TEXT}))}),
-    "Commit": shape(
-        {
-            "graph_commit_id": TEXT,
-            "graph_branch": nullable(TEXT),
-            "graph_manifest_version": COUNT,
-            "parent_commit_id": nullable(TEXT),
-            "merged_parent_commit_id": nullable(TEXT),
-            "actor_id": nullable(TEXT),
-            "created_at": MICROSECONDS,
-        },
-        {"kind": TEXT, "message": TEXT},
-    ),
+    "Commit": ServedCommit.json_schema(),
     "CommitList": shape({"commits": array(ref("Commit"))}, {"next_page_token": TEXT}),
-    "Snapshot": shape(
-        {
-            "graph_branch": TEXT,
-            "graph_manifest_version": COUNT,
-            "internal_schema_version": INTEGER,
-            "datasets": array(
-                shape(
-                    {
-                        "entity_kind": ref("EntityKindOutput"),
-                        "type_name": TEXT,
-                        "dataset_path": TEXT,
-                        "published_dataset_version": COUNT,
-                        "native_dataset_branch": nullable(TEXT),
-                        "entity_count": COUNT,
-                    }
-                )
-            ),
-        },
-        {"graph_commit_id": TEXT},
-    ),
-    "SchemaSource": shape({"schema_source": TEXT}, {"hash": TEXT}),
-    "SchemaApply": shape(
-        {
-            "uri": TEXT,
-            "supported": FLAG,
-            "applied": FLAG,
-            "step_count": COUNT,
-            "graph_manifest_version": COUNT,
-            "steps": array(ANY_OBJECT),
-        },
-        {"commit": nullable(ref("Commit"))},
-    ),
-    "Read": shape(_READ, {"columns": array(TEXT), "graph_commit_id": TEXT}),
-    "Change": shape(
-        {
-            "branch": TEXT,
-            "query_name": TEXT,
-            "affected_nodes": COUNT,
-            "affected_edges": COUNT,
-            "actor_id": nullable(TEXT),
-            "commit": nullable(ref("Commit")),
-        },
-        {"types": ANY_OBJECT},
-    ),
+    "Snapshot": ServedSnapshot.json_schema(),
+    "SchemaSource": SchemaJson.json_schema(),
+    "SchemaApply": ServedSchemaReceipt.json_schema(),
+    "Read": ServedRead.json_schema(),
+    "Change": ServedReceipt.json_schema(),
     "ReadOrChange": {"anyOf": [ref("Read"), ref("Change")]},
-    "Load": shape(_LOAD, _LOAD_GAPS),
-    "Ingest": shape({"uri": TEXT, **_LOAD}, _LOAD_GAPS),
-    "QueryParam": shape(
-        {"name": TEXT, "kind": ref("ParamKind"), "nullable": FLAG},
-        {"item_kind": ref("ParamKind"), "vector_dim": COUNT},
-    ),
-    "QueryEntry": shape(
-        {"name": TEXT, "tool_name": TEXT, "mutation": FLAG, "params": array(ref("QueryParam"))},
-        {"description": TEXT, "instruction": TEXT},
-    ),
+    "Load": ServedLoad.json_schema(),
+    "Ingest": IngestJson.json_schema(),
+    "QueryParam": ColumnJson.json_schema(),
+    "QueryEntry": QueryJson.json_schema(),
     "QueryList": shape({"queries": array(ref("QueryEntry"))}),
     "BranchList": shape({"branches": array(TEXT)}, {"details": array(ref("BranchDetail"))}),
     "BranchCreate": shape({"uri": TEXT, "name": TEXT, "from": TEXT, "actor_id": nullable(TEXT)}),
     "BranchDelete": shape({"uri": TEXT, "name": TEXT, "actor_id": nullable(TEXT)}),
-    "Merge": shape(
-        {
-            "source": TEXT,
-            "target": TEXT,
-            "outcome": ref("BranchMergeOutcome"),
-            "actor_id": nullable(TEXT),
-        },
-        {
-            "branch_deleted": FLAG,
-            "branch_delete_error": TEXT,
-            "commit": ref("Commit"),
-            "changes": ANY_OBJECT,
-            "bases": array(TEXT),
-            "source_commit": TEXT,
-            "target_commit": TEXT,
-            "schema_steps": array(ANY_OBJECT),
-        },
-    ),
-    "Cause": shape(
-        {"graph_commit_id": TEXT, "authored_branch": TEXT, "authored_at": MICROSECONDS},
-        {"parent_commit_id": TEXT, "merged_parent_commit_id": TEXT, "actor_id": TEXT},
-    ),
-    "ChangeImage": shape({"properties": ANY_OBJECT}, {"endpoints": shape({"from": TEXT, "to": TEXT})}),
-    "ChangeItem": shape(
-        {
-            "kind": ref("EntityKindOutput"),
-            "type": shape({"id": TEXT, "name": TEXT}),
-            "id": TEXT,
-            "op": ref("ChangeOpOutput"),
-        },
-        {"before": ref("ChangeImage"), "after": ref("ChangeImage")},
-    ),
-    "CommitChanges": shape(
-        {"cause": ref("Cause"), "changes": array(ref("ChangeItem"))},
-        {"next_page_token": TEXT, "schema_steps": array(ANY_OBJECT)},
-    ),
-    "ChangeFeed": shape(
-        {
-            "blocks": array(
-                shape({"cause": ref("Cause"), "changes": array(ref("ChangeItem"))}, {"schema_steps": array(ANY_OBJECT)})
-            )
-        },
-        {"next_page_token": TEXT, "cursor": TEXT, "caught_up": FLAG},
-    ),
+    "Merge": ServedMerge.json_schema(),
+    "Cause": CauseJson.json_schema(),
+    "ChangeImage": ImageJson.json_schema(),
+    "ChangeItem": ChangeJson.json_schema(),
+    "CommitChanges": CommitChangesJson.json_schema(),
+    "ChangeFeed": FeedJson.json_schema(),
     "Reload": shape({"graphs": array(TEXT), "state_revision": INTEGER}),
     "ClusterPlan": shape(
         {
@@ -406,4 +274,4 @@ _MCP: dict[str, Schema] = {
     "McpRefusal": {"anyOf": [ref("Error"), ref("McpMessage")]},
 }  # fmt: skip
 
-COMPONENTS: dict[str, Schema] = {**_ENUMS, **_REQUESTS, **_ANSWERS, **_ERRORS, **_MCP, **OUR_COMPONENTS}
+COMPONENTS: dict[str, Schema] = {**_ENUMS, **_REQUESTS, **_ANSWERS, **_ERRORS, **_MCP, **EXTENSIONS}

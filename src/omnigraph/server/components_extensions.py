@@ -1,8 +1,12 @@
-"""The shapes of requests and answers that the contract does not have."""
+"""Requests and answers that the contract does not have."""
 
 from __future__ import annotations
 
-from omnigraph.server.route import ANY_OBJECT, COUNT, FLAG, INTEGER, TEXT, Schema, array, enum, nullable, ref, shape
+from omnigraph.api.history import PreparedJson, TagJson
+from omnigraph.api.maintenance import CleanupJson, ServedOptimize, ServedStorage
+from omnigraph.api.reads import ServedExplanation
+from omnigraph.api.structs import ANY_OBJECT, COUNT, FLAG, TEXT, Schema, array, enum, nullable, ref, shape
+from omnigraph.api.writes import MergeReview
 
 _ANYTHING: Schema = {}
 _PAGE: dict[str, Schema] = {"next_page_token": TEXT}
@@ -41,36 +45,6 @@ _STATE: dict[str, Schema] = {
     "endpoints": shape({"from": TEXT, "to": TEXT}),
     "blobs": {"type": "object", "additionalProperties": COUNT, "description": "Blobs by name, with their sizes."},
 }
-_TAG = shape({"name": TEXT, "graph_commit_id": TEXT, "graph_branch": TEXT})
-_CONFLICT = shape(
-    {
-        "entity_kind": ref("EntityKindOutput"),
-        "type_name": TEXT,
-        "entity_id": nullable(TEXT),
-        "kind": ref("MergeConflictKindOutput"),
-        "message": TEXT,
-        "fields": array(TEXT),
-        "properties": array(ANY_OBJECT),
-        "digest": TEXT,
-    },
-    {
-        "base": _IMAGE,
-        "ours": _IMAGE,
-        "theirs": _IMAGE,
-        "discarded_by": shape({}, {"ours": array(TEXT), "theirs": array(TEXT)}),
-    },
-)
-_PREPARED = shape(
-    {
-        "graph_commit_id": TEXT,
-        "branch": nullable(TEXT),
-        "kind": nullable(TEXT),
-        "prepared_at": INTEGER,
-        "total_entities": COUNT,
-        "actor_id": nullable(TEXT),
-        "state": enum("resumable", "published", "moot", "provisional", "damaged"),
-    }
-)
 _JOB = shape(
     {
         "job_id": TEXT,
@@ -92,7 +66,7 @@ _JOB = shape(
     },
 )
 
-OUR_COMPONENTS: dict[str, Schema] = {
+EXTENSIONS: dict[str, Schema] = {
     "Language": shape(
         {
             "queries": shape(
@@ -182,7 +156,7 @@ OUR_COMPONENTS: dict[str, Schema] = {
     "Log": shape(
         {"commits": array(ref("Commit")), "refs": {"type": "object", "additionalProperties": array(TEXT)}}, _PAGE
     ),
-    "Tag": _TAG,
+    "Tag": TagJson.json_schema(),
     "TagList": shape({"tags": array(ref("Tag"))}),
     "TagCreateRequest": shape({"name": TEXT}, {"at": nullable(TEXT)}, closed=True),
     "TagDelete": shape({"name": TEXT}),
@@ -201,46 +175,14 @@ OUR_COMPONENTS: dict[str, Schema] = {
         {"value": nullable(_IMAGE)},
         closed=True,
     ),
-    "MergeReview": shape(
-        {
-            "source": TEXT,
-            "target": TEXT,
-            "outcome": enum("already_up_to_date", "fast_forward", "merged", "conflicts"),
-            "dry_run": FLAG,
-            "base": array(TEXT),
-            "source_commit": TEXT,
-            "target_commit": TEXT,
-            "changes": ANY_OBJECT,
-            "conflicts": array(_CONFLICT),
-        },
-        {"schema_conflicts": array(ANY_OBJECT), "schema_steps": array(ANY_OBJECT), "hint": TEXT},
-    ),
+    "MergeReview": MergeReview.json_schema(),
     "MergeOrReview": {"anyOf": [ref("Merge"), ref("MergeReview")]},
     "ExplainRequest": shape(
         {"query": TEXT},
         {"name": nullable(TEXT), "params": nullable(ANY_OBJECT), "branch": nullable(TEXT), "run": nullable(FLAG)},
         closed=True,
     ),
-    "Explanation": shape(
-        {
-            "graph_commit_id": TEXT,
-            "keys": TEXT,
-            "steps": array(ANY_OBJECT),
-            "inputs": array(ANY_OBJECT),
-            "access": array(ANY_OBJECT),
-            "sql": TEXT,
-        },
-        {
-            "run": shape(
-                {
-                    "row_count": COUNT,
-                    "reading_ms": {"type": "number"},
-                    "engine_ms": {"type": "number"},
-                    "total_ms": {"type": "number"},
-                }
-            )
-        },
-    ),
+    "Explanation": ServedExplanation.json_schema(),
     "LintRequest": shape(
         {}, {"query": nullable(TEXT), "schema": nullable(TEXT), "branch": nullable(TEXT)}, closed=True
     ),
@@ -266,23 +208,9 @@ OUR_COMPONENTS: dict[str, Schema] = {
     "Formatted": shape({"query": TEXT}),
     "CompleteRequest": shape({"query": TEXT, "line": COUNT, "column": COUNT}, {"branch": nullable(TEXT)}, closed=True),
     "Completions": shape({"items": array(shape({"label": TEXT, "kind": TEXT}, {"detail": TEXT}))}),
-    "Storage": shape(
-        {
-            "branch": TEXT,
-            "reclaimable_bytes": COUNT,
-            "types": array(ANY_OBJECT),
-            "kept": array(ANY_OBJECT),
-            "history": shape({"files": COUNT, "bytes": COUNT}),
-            "held_bytes": COUNT,
-            "branches": COUNT,
-            "tags": COUNT,
-            "commits": COUNT,
-        }
-    ),
+    "Storage": ServedStorage.json_schema(),
     "OptimizeRequest": shape({}, {"branch": nullable(TEXT), "dry_run": nullable(FLAG)}, closed=True),
-    "Optimized": shape(
-        {"uri": TEXT, "branch": TEXT, "dry_run": FLAG, "tables": array(ANY_OBJECT)}, {"commit": ref("Commit")}
-    ),
+    "Optimized": ServedOptimize.json_schema(),
     "CleanupRequest": shape(
         {},
         {
@@ -293,11 +221,8 @@ OUR_COMPONENTS: dict[str, Schema] = {
         },
         closed=True,
     ),
-    "Cleaned": shape(
-        {"dry_run": FLAG, "files": COUNT, "bytes": COUNT, "removed": ANY_OBJECT},
-        {"waiting": ANY_OBJECT, "watermarks": ANY_OBJECT, "kept": array(ANY_OBJECT), "foreign": array(TEXT)},
-    ),
-    "PreparedList": shape({"prepared": array(_PREPARED)}),
+    "Cleaned": CleanupJson.json_schema(),
+    "PreparedList": shape({"prepared": array(PreparedJson.json_schema())}),
     "Resumed": shape({"commit": ref("Commit")}),
     "Discarded": shape({"graph_commit_id": TEXT}),
     "Rights": shape(

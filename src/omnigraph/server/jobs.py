@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from omnigraph._internal.deadlines import Cancellation
+from omnigraph.api.structs import JsonObject, present
 from omnigraph.errors import Cancelled, OmnigraphError, TooManyRequests
 from omnigraph.history.history import new_ulid
 from omnigraph.server.calls import RouteCall
 from omnigraph.server.logs import RequestLog
 from omnigraph.server.problems import DEFECT, error_json
 from omnigraph.server.settings import too_large
-from omnigraph.wire.members import JsonObject, present
 
 if TYPE_CHECKING:
     from omnigraph.tasks.progress import Status

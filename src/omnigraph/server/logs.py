@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any
 
-from omnigraph.wire.members import present
+from omnigraph.api.structs import present
 
 
 @dataclass(frozen=True)

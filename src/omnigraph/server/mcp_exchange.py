@@ -12,6 +12,7 @@ import httpx
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import Message
 
+from omnigraph.api.reads import QueryJson
 from omnigraph.errors import PolicyDenied
 from omnigraph.mcp.serving import ToolServer
 from omnigraph.mcp.tools import HttpBackend, ToolOperation
@@ -19,7 +20,6 @@ from omnigraph.policy.ask import ACTIONS, AccessRequest, Action, ask_on, is_allo
 from omnigraph.server.calls import MAIN, HandlerResult, RouteCall
 from omnigraph.server.operations import operations
 from omnigraph.server.route import JSON
-from omnigraph.wire.queries import query_json
 
 _FOREIGN_BRANCH = "\u2042"
 """A name that no branch has: what is allowed on branches that nothing protects."""
@@ -83,7 +83,7 @@ class _InProcess(HttpBackend):
             gate = call.of_graph.gate
             may_invoke = gate is None or is_allowed(gate, call.actor_id, AccessRequest("invoke_query", query=name))
             if may_invoke and await self.may("change" if stored.is_mutation else "read", name):
-                shown.append(query_json(stored.plan))
+                shown.append(QueryJson.to_json(stored.plan))
         return shown
 
 

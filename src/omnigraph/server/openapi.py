@@ -7,20 +7,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from omnigraph.api.structs import TEXT, array, ref
 from omnigraph.server.components import COMPONENTS
 from omnigraph.server.problems import TABLE
-from omnigraph.server.route import (
-    EVENTS,
-    JSON,
-    NOTHING,
-    PATH_PATTERNS,
-    TEXT,
-    RequestParameter,
-    Response,
-    Route,
-    array,
-    ref,
-)
+from omnigraph.server.route import EVENTS, JSON, NOTHING, PATH_PATTERNS, RequestParameter, Response, Route
 from omnigraph.server.routes import ROUTES
 
 CONTRACT_VERSION = "0.10.0"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph import errors
+from omnigraph.api.structs import JsonObject, present
 from omnigraph.errors import OmnigraphError, RequestRefused
-from omnigraph.wire.members import JsonObject, present
 
 # Refusals that only a Blob's headers can meet.
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from omnigraph.api.structs import COUNT, FLAG, ref
 from omnigraph.server.route import (
     BYTES,
-    COUNT,
-    FLAG,
     NDJSON,
     NOTHING,
     PLAIN,
@@ -15,9 +14,8 @@ from omnigraph.server.route import (
     Route,
     json_answer,
     of_graph,
-    ref,
 )
-from omnigraph.server.routes_extensions import OURS
+from omnigraph.server.routes_extensions import EXTENSIONS
 
 # Routes of the Model Context Protocol: the third part of the table.
 
@@ -188,5 +186,5 @@ CONTRACT: tuple[Route, ...] = (
           _ndjson("As an export, then one line with the baseline."), body=Body("BaselineRequest", is_required=False)),
 )  # fmt: skip
 
-ROUTES: tuple[Route, ...] = (*CONTRACT, *OURS, *MCP, *STUDIO)
+ROUTES: tuple[Route, ...] = (*CONTRACT, *EXTENSIONS, *MCP, *STUDIO)
 """All of them."""

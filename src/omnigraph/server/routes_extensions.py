@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-from omnigraph.server.route import (
-    COUNT,
-    EVENTS,
-    FLAG,
-    NDJSON,
-    Body,
-    RequestParameter,
-    Response,
-    Route,
-    enum,
-    json_answer,
-    of_graph,
-    ref,
-)
+from omnigraph.api.structs import COUNT, FLAG, enum, ref
+from omnigraph.server.route import EVENTS, NDJSON, Body, RequestParameter, Response, Route, json_answer, of_graph
 
 ARROW = "application/vnd.apache.arrow.stream"
 
@@ -88,7 +76,7 @@ _LANGUAGE: tuple[Route, ...] = (
           json_answer("Completions", "Words, with what they are."), body=Body("CompleteRequest"), tag="extension"),
 )  # fmt: skip
 
-_UPKEEP: tuple[Route, ...] = (
+_MAINTENANCE: tuple[Route, ...] = (
     Route("GET", of_graph("/storage"), "getStorage", "The space that each type uses, and how much cleanup could reclaim.", "read",
           json_answer("Storage", "By type, branch and tag."), parameters=(_BRANCH,), tag="extension"),
     Route("POST", of_graph("/maintenance/optimize"), "optimizeGraph", "Compact tables and bring indexes up to date.", "admin",
@@ -154,4 +142,4 @@ _JOBS: tuple[Route, ...] = (
           {200: Response(None, "A record a line, with the reason.", NDJSON)}, tag="extension"),
 )  # fmt: skip
 
-OURS: tuple[Route, ...] = (*_READS, *_LANGUAGE, *_STREAMS, *_JOBS, *_UPKEEP)
+EXTENSIONS: tuple[Route, ...] = (*_READS, *_LANGUAGE, *_STREAMS, *_JOBS, *_MAINTENANCE)

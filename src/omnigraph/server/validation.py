@@ -7,9 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from omnigraph.api.structs import Schema
 from omnigraph.errors import CommitNotFound, NotFound, UsageError
 from omnigraph.server.components import COMPONENTS
-from omnigraph.server.route import PATH_PATTERNS, RequestParameter, Route, Schema
+from omnigraph.server.route import PATH_PATTERNS, RequestParameter, Route
 
 _WORDS = {
     "string": "text",

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from omnigraph.api.reads import LintJson, OperationJson, QueryJson
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.query.lint import LINT_CODES, lint_queries
 from omnigraph.language.query.mutations import compile_queries, compile_query
 from omnigraph.language.query.plan import MutationPlan, QueryPlan, ReadPlan
 from omnigraph.language.schema.compiler import compile_schema
-from omnigraph.wire.queries import lint_json, operation_json, query_json
 
 ADVICE = [
     ("L201", 'query q($x: String) { update Doc set { text: $x } where slug = "a" }'),
@@ -117,7 +117,7 @@ def test_nothing_to_say(text: str, library: Catalog) -> None:
 def test_the_whole_report(fixtures: Path, library: Catalog) -> None:
     text = (fixtures / "lint.gq").read_text()
     report = lint_queries(text, library, file="lint.gq")
-    shown = lint_json(report, {"kind": "file", "path": "library.pg"})
+    shown = LintJson.to_json(report, schema_source={"kind": "file", "path": "library.pg"})
     assert json.loads(json.dumps(shown)) == json.loads((fixtures / "lint.json").read_text())
     assert f"{report}\n" == (fixtures / "lint.txt").read_text()
 
@@ -142,12 +142,13 @@ def test_a_broken_query_does_not_hide_the_next(library: Catalog) -> None:
 
 def operation(plan: QueryPlan) -> dict[str, Any]:
     columns = plan.columns if isinstance(plan, ReadPlan) else ()
-    return operation_json(columns, plan.reads, plan.writes if isinstance(plan, MutationPlan) else ())
+    writes = plan.writes if isinstance(plan, MutationPlan) else ()
+    return OperationJson.to_json({"columns": columns, "reads": plan.reads, "writes": writes})
 
 
 def test_descriptors_of_the_small_programs(fixtures: Path, people: Catalog) -> None:
     plans = compile_queries((fixtures / "programs.gq").read_text(), people)
-    described = {name: {**query_json(plan), **operation(plan)} for name, plan in plans.items()}
+    described = {name: {**QueryJson.to_json(plan), **operation(plan)} for name, plan in plans.items()}
     assert described == json.loads((fixtures / "programs.json").read_text())
 
 
@@ -155,7 +156,7 @@ def test_a_catalog_entry_carries_its_texts(library: Catalog) -> None:
     text = (
         'query q($v: Vector(3), $l: [Date]?) @description("d") @instruction("i") { match { $p: Person } return { $p } }'
     )
-    assert query_json(compile_query(text, library)) == {
+    assert QueryJson.to_json(compile_query(text, library)) == {
         "name": "q",
         "tool_name": "q",
         "description": "d",

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from omnigraph.api.reads import LintJson
 from omnigraph.errors import QueryError
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.parsing.cursor import Position
@@ -21,7 +22,6 @@ from omnigraph.language.query.mutations import compile_queries
 from omnigraph.language.query.parser import parse_queries
 from omnigraph.language.query.printer import format_queries
 from omnigraph.language.schema.compiler import compile_schema
-from omnigraph.wire.queries import lint_json
 
 # ---------------------------------------------------------------- trees of any shape the grammar can express
 
@@ -420,7 +420,7 @@ def assert_only_typed_errors(text: str, catalog: Catalog) -> None:
     with suppress(QueryError):
         compile_queries(text, catalog)
     report = lint_queries(text, catalog)
-    assert lint_json(report, {})
+    assert LintJson.to_json(report, schema_source={})
     assert str(report)
 
 

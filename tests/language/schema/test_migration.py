@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from omnigraph.api.writes import MigrationJson
 from omnigraph.language.catalog_json import catalog_to_json
 from omnigraph.language.schema.compiler import compile_schema
 from omnigraph.language.schema.migration import plan_migration
-from omnigraph.language.schema.migration_steps import MIGRATION_CODES, STEP_ORDER
-from omnigraph.wire.writes import migration_json, step_json
+from omnigraph.language.schema.migration_steps import MIGRATION_CODES, STEP_ORDER, step_json
 
 BASE = """
 interface Named { label: String }
@@ -267,7 +267,7 @@ def test_the_plan_as_json() -> None:
     text = edited(
         [("name: String", "name: String x: I32 @default(3)"), ("free, pro", "free, pro, vip"), ("0..10", "0..9")]
     )
-    assert migration_json(plan_migration(compile_schema(BASE), text)) == {
+    assert MigrationJson.to_json(plan_migration(compile_schema(BASE), text)) == {
         "supported": True,
         "steps": [
             {"kind": "add_property", "type_kind": "node", "type_name": "City", "property_name": "x", "property_type": "I32", "default": 3, "effect": "metadata", "tier": "safe"},

@@ -84,9 +84,9 @@ def register(cli: click.Group) -> None:
         omnigraph run ./people label_propagation --edge Knows --weight hours --into Person.group
 
         \b
-        JSON: {algorithm, into, nodes, steps, engine, seconds, snapshot, load: as 'load' prints it}
+        JSON: <writes.RunJson>
         """
-        from omnigraph.wire.writes import run_json
+        from omnigraph.api.writes import LoadJson, RunJson
 
         options = {name: value for name, value in values.items() if value is not None}
         if sources:
@@ -114,4 +114,7 @@ def register(cli: click.Group) -> None:
             commit = "nothing has changed" if receipt.commit is None else f"commit {receipt.commit.id}"
             steps = counted(result.steps, "step", "steps")
             text = f"{into} of {counted(receipt.total_entities, 'node', 'nodes')} on {branch}: {commit}"
-            out.done(run_json(address, into, result, receipt), f"{algorithm} ({steps}, {result.engine}): {text}")
+            out.done(
+                RunJson.to_json(result, into=into, load=LoadJson.to_json(receipt, uri=address)),
+                f"{algorithm} ({steps}, {result.engine}): {text}",
+            )

@@ -56,7 +56,7 @@ def _register_branch(group: click.Group) -> None:
         \b
         JSON: {uri, name, from, actor_id?}
         """
-        from omnigraph.wire.members import present
+        from omnigraph.api.structs import present
 
         uri = settings.uri()
         settings.announce("branch create", uri)
@@ -73,9 +73,9 @@ def _register_branch(group: click.Group) -> None:
         omnigraph branch list ./people
 
         \b
-        JSON: {branches: [name], details: [{name, head: {graph_commit_id, ...}, ahead?, behind?}]}
+        JSON: {branches: [name], details: [{name, head: COMMIT, ahead?, behind?}]}
         """
-        from omnigraph.wire.history import commit_json
+        from omnigraph.api.history import CommitJson
 
         graph = settings.graph_at()
         branches = graph.branches.list()
@@ -83,7 +83,7 @@ def _register_branch(group: click.Group) -> None:
         rows, details = [], []
         for branch in branches:
             apart = asdict(distances[branch.name]) if branch.name in distances else {}
-            details.append({"name": branch.name, "head": commit_json(branch.head), **apart})
+            details.append({"name": branch.name, "head": CommitJson.to_json(branch.head), **apart})
             shown = {"branch": branch.name, "head": branch.head.id, "age": age_text(branch.at), "by": branch.head.actor}
             rows.append({**shown, **apart, "message": branch.head.message})
         columns = ["branch", "head", "age", "ahead", "behind", "by", "message"]
@@ -102,7 +102,7 @@ def _register_branch(group: click.Group) -> None:
         \b
         JSON: {uri, name, actor_id?}
         """
-        from omnigraph.wire.members import present
+        from omnigraph.api.structs import present
 
         uri = settings.uri()
         settings.announce("branch delete", uri)
@@ -147,15 +147,11 @@ def _register_merge(group: click.Group) -> None:
         omnigraph branch merge ./people review --resolutions decided.json
 
         \b
-        JSON: {source, target, outcome, bases, changes, conflicts: [{entity_kind, type_name, entity_id?, kind, message,
-               properties: [{name, base?, ours?, theirs?}], digest}], source_commit, target_commit,
-               schema_conflicts?: [{kind, entity, message, ours?: {text, line}, theirs?}], schema_steps?,
-               actor_id?, commit?, dry_run?, hint?, branch_deleted?, branch_delete_error?,
-               store?: {requests, hops, ...}}
+        JSON: <writes.MergeJson, store?: {requests, hops, ...}>
         """
+        from omnigraph.api.writes import MergeJson
         from omnigraph.cli.interruption import outcome_on_interrupt
         from omnigraph.errors import MergeConflicts
-        from omnigraph.wire.writes import merge_json
 
         uri = settings.uri()
         settings.announce("branch merge", uri)
@@ -183,7 +179,7 @@ def _register_merge(group: click.Group) -> None:
             if not out.as_json:
                 print_conflicts(out, error.conflicts, error.schema_conflicts)
             raise
-        value = merge_json(result)
+        value = MergeJson.to_json(result)
         if result.conflicts or result.schema_conflicts:
             stopped_by_conflicts(out, result, value, f"would not merge {source} into {target}")
         verb = "would merge" if dry_run else "merged"
@@ -203,11 +199,11 @@ def _register_reset(group: click.Group) -> None:
         omnigraph branch reset ./people main v1 --yes
 
         \b
-        JSON: {uri, branch, to, stat: [{kind, type, inserts, updates, deletes}], commit?}
+        JSON: {uri, branch, to, stat: [<changes.CountsJson>], commit?}
         """
+        from omnigraph.api.changes import CountsJson
+        from omnigraph.api.structs import present
         from omnigraph.cli.conflicts import stat_total
-        from omnigraph.wire.changes import counts_json
-        from omnigraph.wire.members import present
 
         uri = settings.uri()
         settings.announce("branch reset", uri)
@@ -219,7 +215,7 @@ def _register_reset(group: click.Group) -> None:
             "uri": uri,
             "branch": name,
             "to": revision,
-            "stat": [counts_json(count) for count in counts],
+            "stat": [CountsJson.to_json(count) for count in counts],
             "commit": None if commit is None else commit.id,
         }
         text = "has that state already" if commit is None else f"is as {revision} is, by commit {commit.id}"
@@ -262,11 +258,11 @@ def _register_tag(group: click.Group) -> None:
         omnigraph tag list ./people
 
         \b
-        JSON: {tags: [{name, graph_commit_id, graph_branch}]}
+        JSON: {tags: [<history.TagJson>]}
         """
-        from omnigraph.wire.history import tag_json
+        from omnigraph.api.history import TagJson
 
-        rows = [tag_json(tag) for tag in settings.graph_at().tags.list()]
+        rows = [TagJson.to_json(tag) for tag in settings.graph_at().tags.list()]
         shown = [{"tag": row["name"], "commit": row["graph_commit_id"], "branch": row["graph_branch"]} for row in rows]
         out.table(shown, ["tag", "commit", "branch"], value={"tags": rows})
 

@@ -222,11 +222,11 @@ def _register_queries(cli: click.Group) -> None:
         omnigraph queries list --cluster ./company --graph people
 
         \b
-        JSON: {graphs: {id: [{name, tool_name, mutation, description?, instruction?, params}]}}
+        JSON: {graphs: {id: [<reads.QueryJson>]}}
         """
+        from omnigraph.api.reads import QueryJson
         from omnigraph.cluster.config import read_config
         from omnigraph.cluster.policies import stored_queries
-        from omnigraph.wire.queries import query_json
 
         listed = stored_queries(read_config(folder), graph)
         rows = [
@@ -235,7 +235,9 @@ def _register_queries(cli: click.Group) -> None:
             for query in queries.values()
         ]
         value = {
-            "graphs": {id: [query_json(query.plan) for query in queries.values()] for id, queries in listed.items()}
+            "graphs": {
+                id: [QueryJson.to_json(query.plan) for query in queries.values()] for id, queries in listed.items()
+            }
         }
         out.table(rows, ["graph", "query", "kind", "file"], value=value)
 

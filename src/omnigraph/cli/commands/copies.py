@@ -39,7 +39,7 @@ def register(cli: click.Group) -> None:
         omnigraph clone s3://bucket/people ./people --branch review --depth 10
 
         \b
-        JSON: {source, target, commits, tags, objects, bytes, present}
+        JSON: <maintenance.CopyJson>
         """
         from omnigraph.graph.graph import clone as clone_graph
 
@@ -68,7 +68,7 @@ def register(cli: click.Group) -> None:
         omnigraph push ./people s3://bucket/people main --to mine
 
         \b
-        JSON: {source, target, commits, tags, objects, bytes, present}
+        JSON: <maintenance.CopyJson>
         """
         settings.announce("push", target)
         shown = not (settings.quiet or settings.as_json)
@@ -89,7 +89,7 @@ def register(cli: click.Group) -> None:
         omnigraph pull ./people s3://bucket/people review
 
         \b
-        JSON: {source, target, commits, tags, objects, bytes, present}
+        JSON: <maintenance.CopyJson>
         """
         target = settings.uri()
         settings.announce("pull", target)
@@ -99,10 +99,10 @@ def register(cli: click.Group) -> None:
 
 
 def _say(out: Output, source: str, target: str, report: CopyReport, verb: str) -> None:
-    from omnigraph.wire.maintenance import copy_json
+    from omnigraph.api.maintenance import CopyJson
 
     commits = sum(report.commits.values())
     text = f"{verb} {commits:,} commit{'s' * (commits != 1)}: {report.objects:,} objects, {report.bytes:,} bytes"
     if report.present:
         text += f" ({report.present:,} were there)"
-    out.done(copy_json(source, target, report), text)
+    out.done(CopyJson.to_json(report, source=source, target=target), text)

@@ -154,18 +154,13 @@ def _register_load(cli: click.Group) -> None:
           --type Person --mode merge --conf spark.jars=postgresql.jar
 
         \b
-        JSON: {uri, branch, base_branch?, branch_created, mode, nodes: [{name, entities_loaded, inserted, updated,
-               unchanged, deleted, stubs?}], edges: [{..., skipped?}], total_entities, inserted, updated, unchanged,
-               deleted, rejected?, missing?: [{edge, end, node, edges, nodes, examples}], actor_id?, commit?,
-               repeated?, store?: {requests, hops, ...}, engine?, seconds?, stages?: [{stage, tasks, rows, seconds,
-               rejected, shuffled_bytes, spilled_bytes, failed_tasks}], dry_run?, refusals?: [{code, message, count,
-               type_name?, property?, places, can_be_set_aside}]}
-        JSON with --explain: {engine, reason, input_bytes, max_in_process_bytes, files, parallelism?, tasks?, task_bytes?}
+        JSON: <writes.LoadJson, store?: {requests, hops, ...}>
+        JSON with --explain: <writes.LoadExplanationJson>
         """
         from pathlib import Path
 
+        from omnigraph.api.writes import LoadExplanationJson, LoadJson
         from omnigraph.cli.interruption import outcome_on_interrupt
-        from omnigraph.wire.writes import explanation_json, load_json
 
         if pairs and map_file:
             raise click.UsageError("--map and --map-file exclude each other")
@@ -183,7 +178,7 @@ def _register_load(cli: click.Group) -> None:
                 engine=load_engine(engine, settings.config),
                 conf=named_values(conf, "--conf"),
             )
-            out.show(explanation_json(explained), _explained_text(explained))
+            out.show(LoadExplanationJson.to_json(explained), _explained_text(explained))
             return
         if not dry_run:
             settings.announce("load", address)
@@ -219,7 +214,7 @@ def _register_load(cli: click.Group) -> None:
                 progress=not (settings.quiet or settings.as_json),
             )
         out.done(
-            out.counted(load_json(address, receipt)),
+            out.counted(LoadJson.to_json(receipt, uri=address)),
             (_tried_text if dry_run else _loaded_text)(address, receipt, rejects),
         )
         if receipt.engine is not None and not (settings.quiet or settings.as_json):
@@ -278,8 +273,8 @@ def _register_import(cli: click.Group) -> None:
         \b
         JSON: {uri, schema_source, map, files, load?: as 'load' prints it, store?}
         """
+        from omnigraph.api.writes import LoadJson
         from omnigraph.graph.importing import import_data
-        from omnigraph.wire.writes import load_json
 
         if not dry_run:
             settings.announce("import", uri)
@@ -310,7 +305,7 @@ def _register_import(cli: click.Group) -> None:
                 *near,
             ]
         out.done(
-            out.counted(value | {"load": load_json(uri, receipt)}),
+            out.counted(value | {"load": LoadJson.to_json(receipt, uri=uri)}),
             "\n".join([_loaded_text(uri, receipt, rejects), *_by_type(receipt), *near]),
         )
 

@@ -46,10 +46,9 @@ def register(cli: click.Group) -> None:
         omnigraph embed ./people --all --type Person --dry-run
 
         \b
-        JSON: {uri, branch, dry_run, rows, commits: [COMMIT], properties: [{type, property, model, rows}]}
-              COMMIT is described at 'omnigraph show'
+        JSON: <maintenance.EmbedJson>
         """
-        from omnigraph.wire.maintenance import embed_json
+        from omnigraph.api.maintenance import EmbedJson
 
         address = settings.uri(uri)
         if not dry_run:
@@ -62,7 +61,7 @@ def register(cli: click.Group) -> None:
             actor=settings.actor,
             progress=not (settings.quiet or settings.as_json),
         )
-        value = embed_json(address, branch, report, dry_run=dry_run)
+        value = EmbedJson.to_json(report, uri=address, branch=branch, dry_run=dry_run)
         if not report.rows:
             out.done(value, "nothing to do")
             return

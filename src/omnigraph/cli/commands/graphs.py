@@ -87,12 +87,11 @@ def register(cli: click.Group) -> None:
         omnigraph snapshot ./people --branch review --json
 
         \b
-        JSON: {revision, graph_commit_id, graph_version, format,
-               tables: [{entity_kind, type_name, table_path, table_version, entity_count}]}
+        JSON: <history.SnapshotJson>
         """
-        from omnigraph.wire.history import snapshot_json
+        from omnigraph.api.history import SnapshotJson
 
-        value = snapshot_json(revision, settings.graph_at(uri).snapshot(revision, as_of=as_of))
+        value = SnapshotJson.to_json(settings.graph_at(uri).snapshot(revision, as_of=as_of), revision=revision)
         title = f"{revision} at commit {value['graph_commit_id']} (version {value['graph_version']})"
         columns = ["entity_kind", "type_name", "table_version", "entity_count"]
         out.table(value["tables"], columns, value=value, title=title)
@@ -115,10 +114,9 @@ def register(cli: click.Group) -> None:
         omnigraph optimize --cluster ./company --graph people --as ada
 
         \b
-        JSON: {uri, branch, dry_run, commit?, tables: [{table, actions: [text], before: SHAPE, after: SHAPE}]}
-              SHAPE: {rows, fragments, deleted_rows, bytes, indexes, pending: [{column, kind, rows, reason}]}
+        JSON: <maintenance.OptimizeJson>
         """
-        from omnigraph.wire.maintenance import optimize_json
+        from omnigraph.api.maintenance import OptimizeJson
 
         address = settings.uri(uri)
         settings.announce("optimize", address)
@@ -129,7 +127,7 @@ def register(cli: click.Group) -> None:
             actor=settings.actor,
             progress=not (settings.quiet or settings.as_json),
         )
-        value = optimize_json(address, branch, report, dry_run=dry_run)
+        value = OptimizeJson.to_json(report, uri=address, branch=branch, dry_run=dry_run)
         if not any(table.actions for table in report.tables):
             out.done(value, "nothing to do")
             return
@@ -187,11 +185,11 @@ def register(cli: click.Group) -> None:
         omnigraph version
 
         \b
-        JSON: {omnigraph, format}
+        JSON: <history.VersionJson>
         """
-        from omnigraph.wire.members import version_json
+        from omnigraph.api.history import VersionJson
 
-        out.show(version_json(), version_text())
+        out.show(VersionJson.to_json(None), version_text())
 
 
 def _optimized_row(table: TableReport) -> dict[str, object]:
@@ -213,6 +211,6 @@ def _optimized_row(table: TableReport) -> dict[str, object]:
 
 
 def version_text() -> str:
-    from omnigraph.wire.members import version_json
+    from omnigraph.api.history import VersionJson
 
-    return "\n".join(f"{name} {value}" for name, value in version_json().items())
+    return "\n".join(f"{name} {value}" for name, value in VersionJson.to_json(None).items())

@@ -55,10 +55,9 @@ def _register_verify(cli: click.Group) -> None:
         omnigraph verify ./people --deep --all --json
 
         \b
-        JSON: {whole, deep, commits, objects, files, bytes, rows?, findings: [{kind, object_kind, object, problem,
-               action, commits, total_commits, types, rows?, ids}]}
+        JSON: <maintenance.VerifyJson>
         """
-        from omnigraph.wire.maintenance import verify_json
+        from omnigraph.api.maintenance import VerifyJson
 
         report = settings.open(uri).maintenance.verify(
             revision,
@@ -69,7 +68,7 @@ def _register_verify(cli: click.Group) -> None:
             progress=not (settings.quiet or settings.as_json),
         )
         if out.as_json:
-            out.json(verify_json(report))
+            out.json(VerifyJson.to_json(report))
         else:
             show_findings(out, report.findings)
             out.done(None, _summary(report))
@@ -109,9 +108,9 @@ def _register_repair(cli: click.Group) -> None:
         omnigraph repair ./people --branch review --lost reset --yes
 
         \b
-        JSON: {done, whole, steps: [{kind, object, action, commit?}], findings: [as verify's], remaining: [as verify's]}
+        JSON: <maintenance.RepairJson>
         """
-        from omnigraph.wire.maintenance import repair_json
+        from omnigraph.api.maintenance import RepairJson
 
         if settings.yes:
             settings.announce("repair", settings.uri(uri))
@@ -125,7 +124,7 @@ def _register_repair(cli: click.Group) -> None:
             progress=not (settings.quiet or settings.as_json),
         )
         if out.as_json:
-            out.json(repair_json(report))
+            out.json(RepairJson.to_json(report))
         else:
             _show_repair(out, report)
         if not report.is_whole:

@@ -136,9 +136,7 @@ def _register_list(group: click.Group) -> click.Command:
         omnigraph log ./people --filter actor=ada --filter kind=load
 
         \b
-        JSON: {commits: [{graph_commit_id, graph_branch?, graph_version, parent_commit_id?, merged_parent_commit_id?,
-               actor_id?, created_at, kind, message?, labels?: [name],
-               stat?: [{kind, type, inserts, updates, deletes}]}]}
+        JSON: {commits: [<history.CommitJson, labels?: [name], stat?: [<changes.CountsJson>]>]}
         """
         from omnigraph.cli.commit_graph import commits_with_merged, labels_of
 
@@ -172,13 +170,13 @@ def _show_log(
         return stat_lines(_changed_by(graph, commit)) if stat else []
 
     if out.as_json:
-        from omnigraph.wire.changes import counts_json
-        from omnigraph.wire.history import commit_json
+        from omnigraph.api.changes import CountsJson
+        from omnigraph.api.history import CommitJson
 
         listed = [
-            commit_json(commit)
+            CommitJson.to_json(commit)
             | ({"labels": list(labels[commit.id])} if commit.id in labels else {})
-            | ({"stat": [counts_json(counts) for counts in _changed_by(graph, commit)]} if stat else {})
+            | ({"stat": [CountsJson.to_json(counts) for counts in _changed_by(graph, commit)]} if stat else {})
             for commit in commits
         ]
         out.json({"commits": listed})
@@ -233,24 +231,23 @@ def _register_show(group: click.Group) -> click.Command:
         omnigraph show ./people 01J...
 
         \b
-        JSON: {graph_commit_id, graph_branch?, graph_version, parent_commit_id?, merged_parent_commit_id?,
-               actor_id?, created_at, kind, message?, labels?: [name], stat: [{kind, type, inserts, updates, deletes}]}
+        JSON: <history.CommitJson, labels?: [name], stat: [<changes.CountsJson>]>
         """
+        from omnigraph.api.changes import CountsJson
+        from omnigraph.api.history import CommitJson
         from omnigraph.cli.commit_graph import labels_of
-        from omnigraph.wire.changes import counts_json
-        from omnigraph.wire.history import commit_json
 
         graph = settings.graph_at(uri)
         looked_at = graph.show(commit, as_of=as_of)
         changed, names = _changed_by(graph, looked_at), labels_of(graph).get(looked_at.id)
-        value = commit_json(looked_at) | ({"labels": names} if names else {})
+        value = CommitJson.to_json(looked_at) | ({"labels": names} if names else {})
         shown = {**value, "created_at": f"{time_text(looked_at.at)} ({age_text(looked_at.at)})"}
         if names:
             shown["labels"] = ", ".join(names)
         width = max(len(name) for name in shown)
         text = [f"{name.ljust(width)}  {line(str(item))}" for name, item in shown.items()]
         text += ["", *stat_lines(changed)] if changed else []
-        out.show({**value, "stat": [counts_json(counts) for counts in changed]}, "\n".join(text))
+        out.show({**value, "stat": [CountsJson.to_json(counts) for counts in changed]}, "\n".join(text))
 
     show_command: click.Command = show
     return show_command
@@ -280,11 +277,9 @@ def _register_changes(group: click.Group) -> click.Command:
         omnigraph changes show ./people 01J... --kind node --op update
 
         \b
-        JSON: {cause: {graph_commit_id, parent_commit_id?, merged_parent_commit_id?, authored_branch, authored_at,
-               actor_id?}, schema_steps?: [{kind, ..., effect, tier, code?}],
-               changes: [{kind, type: {id, name}, id, op, before?, after?}], next_page_token?}
+        JSON: <changes.CommitChangesJson>
         """
-        from omnigraph.wire.changes import commit_page_json
+        from omnigraph.api.changes import CommitChangesJson
 
         graph = settings.graph_at()
         token = page_token
@@ -306,7 +301,7 @@ def _register_changes(group: click.Group) -> click.Command:
             if page_token is not None or token is None:
                 break
         if out.as_json:
-            out.json(commit_page_json(replace(page, changes=tuple(shown), schema_steps=tuple(steps))))
+            out.json(CommitChangesJson.to_json(replace(page, changes=tuple(shown), schema_steps=tuple(steps))))
             return
         _print_steps(steps)
         _print_changes(shown, quiet=out.quiet)
@@ -361,17 +356,16 @@ def _register_diff(cli: click.Group) -> None:
         omnigraph diff ./people v1 main --stat
 
         \b
-        JSON: {from, to, changes?: [{kind, type: {id, name}, id, op, before?, after?}],
-               stat?: [{kind, type, inserts, updates, deletes}]}
+        JSON: {from, to, changes?: [<changes.ChangeJson>], stat?: [<changes.CountsJson>]}
         """
         graph = settings.graph_at(uri)
         if stat:
-            from omnigraph.wire.changes import counts_json
+            from omnigraph.api.changes import CountsJson
 
             if ids or ops:
                 raise UsageError("--stat counts whole types", hint="leave --id and --op out")
             counts = graph.diff_stat(a, b, kinds=kinds or None, types=types or None)
-            value = {"from": a, "to": b, "stat": [counts_json(count) for count in counts]}
+            value = {"from": a, "to": b, "stat": [CountsJson.to_json(count) for count in counts]}
             out.show(value, "\n".join([*stat_lines(counts), stat_total(counts)]))
             return
         changes = graph.diff(
@@ -384,9 +378,9 @@ def _register_diff(cli: click.Group) -> None:
             engine=engine,
         )
         if out.as_json:
-            from omnigraph.wire.changes import diff_json
+            from omnigraph.api.changes import DiffJson
 
-            out.json(diff_json(a, b, changes))
+            out.json(DiffJson.to_json({"from_": a, "to": b, "changes": changes}))
         else:
             _print_changes(changes, quiet=out.quiet)
 
@@ -413,17 +407,17 @@ def _register_blame(cli: click.Group) -> None:
         omnigraph blame ./people Person ada --revision v1
 
         \b
-        JSON: {type, id, properties: [{name, value, commit: {graph_commit_id, graph_branch?, actor_id?, created_at, ...}}]}
+        JSON: {type, id, properties: [{name, value, commit: COMMIT}]}
         """
-        from omnigraph.wire.history import commit_json
-        from omnigraph.wire.members import value_json
+        from omnigraph.api.history import CommitJson
+        from omnigraph.api.structs import value_json
 
         graph = settings.open(uri)
         at = graph.show(revision, as_of=as_of).id
         setters = graph.blame(type_name, entity_id, revision=at)
         entity = graph.entity(type_name, entity_id, revision=at) or {}
         properties = [
-            {"name": name, "value": value_json(entity[name]), "commit": commit_json(commit)}
+            {"name": name, "value": value_json(entity[name]), "commit": CommitJson.to_json(commit)}
             for name, commit in setters.items()
         ]
         rows = [
@@ -470,12 +464,11 @@ def _register_revert(cli: click.Group) -> None:
         omnigraph revert ./people 01J... --branch review --dry-run
 
         \b
-        JSON: {source, target, outcome, bases, changes, conflicts, source_commit, target_commit, schema_conflicts?,
-               schema_steps?, actor_id?, commit?, dry_run?, hint?, store?: {requests, hops, ...}}
+        JSON: <writes.MergeJson, store?: {requests, hops, ...}>
         """
+        from omnigraph.api.writes import MergeJson
         from omnigraph.cli.commands.branches import stopped_by_conflicts
         from omnigraph.errors import MergeConflicts
-        from omnigraph.wire.writes import merge_json
 
         graph = settings.open()
         settings.announce("revert", graph.uri)
@@ -488,7 +481,7 @@ def _register_revert(cli: click.Group) -> None:
             if not out.as_json:
                 print_conflicts(out, error.conflicts, error.schema_conflicts)
             raise
-        value = merge_json(result)
+        value = MergeJson.to_json(result)
         if result.conflicts or result.schema_conflicts:
             stopped_by_conflicts(out, result, value, f"would not revert {reverted.id} on {branch}")
         if result.outcome == "already_up_to_date":
@@ -524,7 +517,7 @@ def _register_feed(group: click.Group) -> None:
         omnigraph changes poll ./people --cursor eyJ...
 
         \b
-        JSON: {blocks: [{cause, schema_steps?, changes}], cursor, caught_up}
+        JSON: <changes.FeedJson>
         """
         graph = settings.graph_at()
         changes = partial(graph.changes, branch, kinds=kinds or None, types=types or None, ops=ops or None)
@@ -534,9 +527,9 @@ def _register_feed(group: click.Group) -> None:
             page = changes(page_token=page.next_page_token)
             blocks += page.blocks
         if out.as_json:
-            from omnigraph.wire.changes import feed_json
+            from omnigraph.api.changes import FeedJson
 
-            out.json(feed_json(replace(page, blocks=tuple(blocks))))
+            out.json(FeedJson.to_json(replace(page, blocks=tuple(blocks))))
             return
         for block in blocks:
             click.echo(f"commit {block.commit.id}")
@@ -568,9 +561,9 @@ def _register_feed(group: click.Group) -> None:
         omnigraph changes baseline ./people --out people.ndjson
 
         \b
-        JSON: {out, entities, snapshot_commit_id, resume_cursor}
+        JSON: <changes.BaselineJson, out>
         """
-        from omnigraph.wire.changes import baseline_json
+        from omnigraph.api.changes import BaselineJson
 
         done = settings.graph_at().baseline(
             target, branch=branch, kinds=kinds or None, types=types or None, ops=ops or None, overwrite=overwrite
@@ -578,4 +571,4 @@ def _register_feed(group: click.Group) -> None:
         if target == "-":
             return  # On standard output, the snapshot itself ends with the cursor.
         text = f"wrote {done.entities} entities at commit {done.snapshot_commit_id}\ncursor {done.resume_cursor}"
-        out.show({"out": target, **baseline_json(done)}, text)
+        out.show({"out": target, **BaselineJson.to_json(done)}, text)

@@ -55,18 +55,18 @@ def register(cli: click.Group) -> None:
         omnigraph picture ./people Person ada --format mermaid
 
         \b
-        JSON: {title, nodes: [{type, id?, lines}], edges: [{type, source, target, count}], left_out, output?}
+        JSON: <reads.PictureJson, output?>
         """
-        from omnigraph.wire.reads import picture_json
+        from omnigraph.api.reads import PictureJson
 
         if (type_name is None) != (entity_id is None):
             raise UsageError("a picture of a node needs a type and an id", hint="omnigraph picture Person ada")
         picture = settings.open().picture(type_name, entity_id, hops=hops, limit=limit, revision=revision, as_of=as_of)
         if target is not None:
             picture.save(target, format=format, overwrite=overwrite)  # type: ignore[arg-type]
-            out.done(picture_json(picture) | {"output": target}, f"drew {picture.title} to {target}")
+            out.done(PictureJson.to_json(picture) | {"output": target}, f"drew {picture.title} to {target}")
             return
         if format == "png" and not out.as_json:
             picture.save("-", format="png")
             return
-        out.show(picture_json(picture), picture.to_text(format or "mermaid").rstrip("\n"))  # type: ignore[arg-type]
+        out.show(PictureJson.to_json(picture), picture.to_text(format or "mermaid").rstrip("\n"))  # type: ignore[arg-type]

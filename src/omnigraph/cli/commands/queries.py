@@ -202,12 +202,11 @@ def _register_query(cli: click.Group) -> None:
         Without --query and -e, NAME is a stored query of the server.
 
         \b
-        JSON: {query_name, target: {revision, as_of?}, row_count, columns, rows, graph_commit_id}
+        JSON: <reads.ResultJson>
         JSON with --output: {output, format, row_count, graph_commit_id}
-        JSON with --explain or --analyze: {commit, keys, steps: [{depth, step, access, expected, rows, ms, note}], inputs,
-               access, sql}
+        JSON with --explain or --analyze: <reads.ExplanationJson>
         """
-        from omnigraph.wire.reads import explanation_json
+        from omnigraph.api.reads import ExplanationJson
 
         graph = settings.graph_at()
         if explain or analyze or with_sql:
@@ -222,7 +221,7 @@ def _register_query(cli: click.Group) -> None:
             )
             tree = cut_lines(str(explanation))
             text = f"{tree}\n\n{explanation.sql}" if with_sql and explanation.sql else tree
-            out.show(explanation_json(explanation), text)
+            out.show(ExplanationJson.to_json(explanation), text)
             return
         if request.source is None:
             stored, name = request.stored_in(graph)
@@ -249,17 +248,17 @@ def _register_query(cli: click.Group) -> None:
 def _show(
     settings: Settings, out: Output, result: Result, format: str | None, revision: str, as_of: str | None
 ) -> None:
-    from omnigraph.wire.reads import result_json
+    from omnigraph.api.reads import ResultJson
 
     place = f"{revision} as of {as_of}" if as_of else revision
     header = f"{counted(result.num_rows, 'row', 'rows')} from {place} via {result.query_name}"
     chosen = "json" if settings.as_json else format or settings.config.output or "table"
-    out.rows(header, result, chosen, lambda: result_json(result, revision=revision, as_of=as_of))
+    out.rows(header, result, chosen, lambda: ResultJson.to_json(result, target={"revision": revision, "as_of": as_of}))
 
 
 def write_result(out: Output, result: Result | SqlResult, target: str, format: str | None, *, overwrite: bool) -> None:
     """Write the rows to a file, in the given format or the one of the file's suffix."""
-    from omnigraph.wire.reads import write_rows
+    from omnigraph.api.rows import write_rows
 
     chosen = format or target.rpartition(".")[2]
     if chosen not in FILE_FORMATS:
@@ -292,7 +291,7 @@ def _register_alias(cli: click.Group) -> None:
         omnigraph alias friends ada
 
         \b
-        JSON: {query_name, target: {revision, as_of?}, row_count, columns, rows, graph_commit_id}
+        JSON: <reads.ResultJson>
         JSON without a name: {aliases: [{name, query, args}]}
         """
         if name is None:
@@ -362,22 +361,21 @@ def _register_mutate(cli: click.Group) -> None:
         Without --query and -e, NAME is a stored query of the server.
 
         \b
-        JSON: {branch, query_name, affected_nodes, affected_edges, types, actor_id?, commit?, repeated?,
-               store?: {requests, hops, bytes_read, bytes_written, table_requests?, lost_races?}}
+        JSON: <writes.ReceiptJson, store?: {requests, hops, bytes_read, bytes_written, table_requests?, lost_races?}>
         """
+        from omnigraph.api.writes import ReceiptJson
         from omnigraph.cli.interruption import outcome_on_interrupt
-        from omnigraph.wire.writes import receipt_json
 
         graph = settings.graph_at()
         with outcome_on_interrupt(graph, branch):
             receipt = _mutated(graph, settings, request, branch=branch, message=message, if_commit=if_commit, once=once)
         if receipt.repeated and receipt.commit is not None:
             text = f"changed {branch} before, as commit {receipt.commit.id}; nothing changed"
-            out.done(out.counted(receipt_json(receipt)), text)
+            out.done(out.counted(ReceiptJson.to_json(receipt)), text)
             return
         outcome = f"; commit {receipt.commit.id}" if receipt.commit else " (nothing changed, no commit)"
         out.done(
-            out.counted(receipt_json(receipt)),
+            out.counted(ReceiptJson.to_json(receipt)),
             f"changed {branch} via {receipt.query_name}: {receipt_text(receipt)}{outcome}",
         )
 
@@ -403,18 +401,16 @@ def _register_lint(cli: click.Group) -> None:
         omnigraph lint ./people --query people.gq --json
 
         \b
-        JSON: {status, schema_source, query_path, queries_processed, errors, warnings, infos,
-               results: [{name, kind, status, error?, warnings, operation?}],
-               findings: [{severity, code, message, type_name?, property?, query_names}]}
+        JSON: <reads.LintJson>
         """
+        from omnigraph.api.reads import LintJson
         from omnigraph.graph.texts import lint as lint_text
-        from omnigraph.wire.queries import lint_json
 
         if schema is not None:
             report, source = lint_text(Path(query), Path(schema)), {"kind": "file", "path": schema}
         else:
             graph = settings.graph_at(uri)
             report, source = graph.lint(Path(query)), {"kind": "graph", "uri": graph.uri}
-        out.show(lint_json(report, source), str(report))
+        out.show(LintJson.to_json(report, schema_source=source), str(report))
         if report.status == "error":
             raise click.exceptions.Exit(1)

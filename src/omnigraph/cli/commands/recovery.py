@@ -26,9 +26,9 @@ def register(cli: click.Group) -> None:
         omnigraph recovery list ./people
 
         \b
-        JSON: {prepared: [{graph_commit_id, branch, kind, prepared_at, total_entities, actor_id, state}]}
+        JSON: {prepared: [<history.PreparedJson>]}
         """
-        from omnigraph.wire.history import prepared_json
+        from omnigraph.api.history import PreparedJson
 
         prepared = settings.open().recovery.list()
         shown = [
@@ -46,7 +46,7 @@ def register(cli: click.Group) -> None:
         out.table(
             shown,
             ["commit", "state", "branch", "actor", "kind", "prepared", "entities"],
-            value={"prepared": [prepared_json(write) for write in prepared]},
+            value={"prepared": [PreparedJson.to_json(write) for write in prepared]},
         )
 
     @command(recovery, "resume", writes=True)
@@ -60,14 +60,14 @@ def register(cli: click.Group) -> None:
         omnigraph recovery resume ./people 01J... --engine spark
 
         \b
-        JSON: a commit, as `show` prints it
+        JSON: <history.CommitJson>
         """
-        from omnigraph.wire.history import commit_json
+        from omnigraph.api.history import CommitJson
 
         uri = settings.uri()
         settings.announce("recovery resume", uri)
         published = settings.open().recovery.resume(commit, actor=settings.actor, engine=engine)
-        out.done(commit_json(published), f"published {published.id} on {published.ref.branch}")
+        out.done(CommitJson.to_json(published), f"published {published.id} on {published.ref.branch}")
 
     @command(recovery, "discard")
     @click.argument("commit")

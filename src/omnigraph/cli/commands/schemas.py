@@ -39,12 +39,12 @@ def register(cli: click.Group) -> None:
         omnigraph schema show ./people
 
         \b
-        JSON: {schema_source, hash}
+        JSON: <writes.SchemaJson>
         """
-        from omnigraph.wire.writes import schema_json
+        from omnigraph.api.writes import SchemaJson
 
         declared = settings.graph_at(uri).snapshot(revision, as_of=as_of).schema
-        out.show(schema_json(declared), declared.source.rstrip("\n"))
+        out.show(SchemaJson.to_json(declared), declared.source.rstrip("\n"))
 
     @command(schema, "infer", graph=False)
     @click.argument("files", nargs=-1, required=True)
@@ -131,9 +131,9 @@ def register(cli: click.Group) -> None:
         omnigraph schema plan ./people --schema people-v2.pg --queries ./queries
 
         \b
-        JSON: {supported, steps: [{kind, ...}], broken_queries?: [{file, query, error}]}
+        JSON: <writes.MigrationJson, broken_queries?: [<writes.BrokenQueryJson>]>
         """
-        from omnigraph.wire.writes import broken_query_json, migration_json
+        from omnigraph.api.writes import BrokenQueryJson, MigrationJson
 
         graph = settings.open(uri)
         steps = graph.schema.plan(
@@ -144,9 +144,9 @@ def register(cli: click.Group) -> None:
         )
         broken = () if queries is None else graph.schema.broken_queries(Path(desired), Path(queries), branch=branch)
         settings.warn_about_schema(desired, is_first=False)
-        value, lines = migration_json(steps), steps.lines() or ["nothing to change"]
+        value, lines = MigrationJson.to_json(steps), steps.lines() or ["nothing to change"]
         if queries is not None:
-            value["broken_queries"] = [broken_query_json(query) for query in broken]
+            value["broken_queries"] = [BrokenQueryJson.to_json(query) for query in broken]
             lines += [f"would break {query}" for query in broken] or ["would break no query"]
         out.show(value, "\n".join(lines))
         if not steps.supported or broken:
@@ -163,12 +163,12 @@ def register(cli: click.Group) -> None:
         omnigraph schema diff ./people main people-v2.pg
 
         \b
-        JSON: {supported, steps: [{kind, ...}]}
+        JSON: <writes.MigrationJson>
         """
-        from omnigraph.wire.writes import migration_json
+        from omnigraph.api.writes import MigrationJson
 
         steps = settings.open().schema.diff(a, Path(b) if b.endswith(".pg") else b)
-        out.show(migration_json(steps), str(steps) or "the schemas are the same")
+        out.show(MigrationJson.to_json(steps), str(steps) or "the schemas are the same")
 
     @command(schema, "apply", served=True, writes=True, destroys=True)
     @click.option("--schema", "desired", required=True, metavar="FILE", help="The schema you want, a .pg file.")
@@ -199,9 +199,9 @@ def register(cli: click.Group) -> None:
         omnigraph schema apply ./people --schema people-v2.pg --with fill.gq
 
         \b
-        JSON: {applied, supported, steps: [{kind, ...}], commit?, store?: {requests, hops, ...}}
+        JSON: <writes.SchemaReceiptJson, store?: {requests, hops, ...}>
         """
-        from omnigraph.wire.writes import schema_receipt_json
+        from omnigraph.api.writes import SchemaReceiptJson
 
         graph = settings.graph_at(uri)
         if not dry_run:
@@ -223,4 +223,4 @@ def register(cli: click.Group) -> None:
         text = str(receipt.plan) or "nothing to change"
         if receipt.commit is not None:
             text = f"{text}\ncommitted {receipt.commit.id} on {branch}"
-        out.show(out.counted(schema_receipt_json(receipt)), text)
+        out.show(out.counted(SchemaReceiptJson.to_json(receipt)), text)

@@ -50,11 +50,11 @@ def register(cli: click.Group) -> None:
         omnigraph sql ./people --file report.sql --format csv
 
         \b
-        JSON: {target: {revision, as_of?}, row_count, columns, rows, graph_commit_id}
+        JSON: <reads.SqlJson>
         JSON with --output: {output, format, row_count, graph_commit_id}
         """
+        from omnigraph.api.reads import SqlJson
         from omnigraph.cli.commands.queries import write_result
-        from omnigraph.wire.reads import sql_json
 
         graph = settings.open()
         values: Mapping[str, Any] = read_params(params, None)
@@ -65,7 +65,7 @@ def register(cli: click.Group) -> None:
         place = f"{revision} as of {as_of}" if as_of else revision
         header = f"{counted(result.num_rows, 'row', 'rows')} from {place}"
         chosen = "json" if settings.as_json else format or settings.config.output or "table"
-        out.rows(header, result, chosen, lambda: sql_json(result, revision=revision, as_of=as_of))
+        out.rows(header, result, chosen, lambda: SqlJson.to_json(result, target={"revision": revision, "as_of": as_of}))
 
 
 def _text(text: str | None, file: str | None) -> str:

@@ -31,8 +31,8 @@ def register(cli: click.Group) -> None:
         JSON: {uri, graph_id, branch, head: {graph_commit_id, ...}, labels: [name], branches: [{name, ahead, behind}],
                nodes, edges, types: {type: entities}, prepared_loads, types_to_optimize: [table]}
         """
+        from omnigraph.api.history import CommitJson
         from omnigraph.cli.commit_graph import labels_of
-        from omnigraph.wire.history import commit_json
 
         graph = settings.open(uri)
         snapshot = graph.snapshot(branch)
@@ -48,7 +48,7 @@ def register(cli: click.Group) -> None:
             "uri": graph.uri,
             "graph_id": graph.id,
             "branch": branch,
-            "head": commit_json(head),
+            "head": CommitJson.to_json(head),
             "labels": labels,
             "branches": [{"name": other.name, "ahead": at.ahead, "behind": at.behind} for other, at in apart],
             "nodes": sum(nodes.values()),

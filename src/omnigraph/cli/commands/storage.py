@@ -52,10 +52,9 @@ def _register_cleanup(cli: click.Group) -> None:
         omnigraph cleanup ./people --keep 10 --older-than 7d
 
         \b
-        JSON: {dry_run, files, bytes, removed: {kind: {files, bytes}}, waiting: {files, bytes}, watermarks: {branch:
-               position}, kept: [{name, commits, files_alone, bytes_alone}], foreign: [file]}
+        JSON: <maintenance.CleanupJson>
         """
-        from omnigraph.wire.maintenance import cleanup_json
+        from omnigraph.api.maintenance import CleanupJson
 
         address = settings.uri(uri)
         if not dry_run:
@@ -70,7 +69,7 @@ def _register_cleanup(cli: click.Group) -> None:
             progress=not (settings.quiet or settings.as_json),
         )
         if out.as_json:
-            out.json(cleanup_json(report))
+            out.json(CleanupJson.to_json(report))
             return
         rows = [
             {"kind": kind, "files": totals.files, "bytes": totals.bytes}
@@ -117,15 +116,13 @@ def _register_storage(cli: click.Group) -> None:
         omnigraph storage ./people
 
         \b
-        JSON: {branch, reclaimable_bytes, types: [{type, rows, fragments, deleted_rows, live_bytes, history_bytes,
-               adjacency_bytes, reclaimable_bytes, indexes: [{table, column, kind, covered_rows, pending_rows}]}],
-               kept: [{name, commits, files_alone, bytes_alone}], history: {files, bytes}, held_bytes}
+        JSON: <maintenance.StorageJson>
         """
-        from omnigraph.wire.maintenance import storage_json
+        from omnigraph.api.maintenance import StorageJson
 
         report = settings.open(uri).maintenance.storage(branch)
         if out.as_json:
-            out.json(storage_json(report))
+            out.json(StorageJson.to_json(report))
             return
         rows = [
             {

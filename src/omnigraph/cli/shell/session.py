@@ -198,7 +198,7 @@ class Session:
         self.show(result, time.perf_counter() - started)
 
     def _change(self, statement: Statement) -> None:
-        from omnigraph.wire.writes import receipt_json
+        from omnigraph.api.writes import ReceiptJson
 
         if not self.stands_on_branch():
             raise UsageError(f"'{self.revision}' is not a branch, so nothing can change there", hint=".use BRANCH")
@@ -213,7 +213,9 @@ class Session:
         )
         outcome = f"commit {receipt.commit.id}" if receipt.commit else "nothing changed, no commit"
         took = self.took(time.perf_counter() - started)
-        self.out.done(receipt_json(receipt), f"changed {receipt.branch}: {receipt_text(receipt)}; {outcome}{took}")
+        self.out.done(
+            ReceiptJson.to_json(receipt), f"changed {receipt.branch}: {receipt_text(receipt)}; {outcome}{took}"
+        )
 
     def show(self, result: Result | SqlResult, seconds: float) -> None:
         """Show a result in the mode of the session; on a terminal, as many rows as fit."""
@@ -230,12 +232,12 @@ class Session:
             print(f"({count}{more}{self.took(seconds)})")
 
     def _json(self, result: Result | SqlResult) -> Any:
+        from omnigraph.api.reads import ResultJson, SqlJson
         from omnigraph.types import Result
-        from omnigraph.wire.reads import result_json, sql_json
 
         if isinstance(result, Result):
-            return result_json(result, revision=self.revision, as_of=None)
-        return sql_json(result, revision=self.revision, as_of=None)
+            return ResultJson.to_json(result, target={"revision": self.revision})
+        return SqlJson.to_json(result, target={"revision": self.revision})
 
     def show_more(self) -> None:
         """Show the next page of the last result."""

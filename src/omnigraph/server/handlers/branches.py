@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 
+from omnigraph.api.history import ServedCommit
+from omnigraph.api.structs import JsonObject
+from omnigraph.api.writes import MergeReview, ServedMerge
 from omnigraph.errors import PreconditionFailed, UsageError
 from omnigraph.graph.arguments import Distance
 from omnigraph.graph.branches import Branch
 from omnigraph.server.calls import MAIN, HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
-from omnigraph.server.shapes import commit_shape, merge_detail, merge_shape, review_shape
-from omnigraph.wire.members import JsonObject
 
 
 @handles("cluster_listBranches")
@@ -34,7 +35,7 @@ def _details(call: RouteCall, branches: list[Branch]) -> list[JsonObject]:
         details.append(
             {
                 "name": branch.name,
-                "head": commit_shape(branch.head),
+                "head": ServedCommit.to_json(branch.head),
                 "ahead": apart.ahead,
                 "behind": apart.behind,
                 "protected": branch.name in protected,
@@ -92,8 +93,8 @@ def merge_branches(call: RouteCall) -> HandlerResult:
         expect=None if expect is None else (expect["source"], expect["target"]),
     )
     if dry_run:
-        return HandlerResult(review_shape(result), commit=result.target_commit)
+        return HandlerResult(MergeReview.to_json(result, dry_run=True), commit=result.target_commit)
     commit = None if result.commit is None else result.commit.id
-    answered = merge_shape(result, call.actor_id)
-    answered |= merge_detail(result) if call.is_detailed else {}
+    detail = {} if call.is_detailed else dict.fromkeys(ServedMerge.DETAIL)
+    answered = ServedMerge.to_json(result, actor_id=call.actor_id, **detail)
     return HandlerResult(answered, commit=commit, new_commit=result.commit)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from omnigraph.api.structs import JsonObject, present
 from omnigraph.server.calls import MAIN, HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.commits import IMMUTABLE
-from omnigraph.wire.members import JsonObject, present
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

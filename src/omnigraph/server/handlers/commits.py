@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING
 
+from omnigraph.api.history import ServedCommit
+from omnigraph.api.structs import present
 from omnigraph.errors import CommitNotFound, UsageError
 from omnigraph.server.calls import HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
-from omnigraph.server.shapes import commit_shape
-from omnigraph.wire.members import present
 
 if TYPE_CHECKING:
     from omnigraph.history.values import Commit
@@ -39,7 +39,7 @@ def list_commits(call: RouteCall) -> HandlerResult:
         before = page[-1].id
     token = wanted[limit - 1].id if len(wanted) > limit else None
     head = graph.show(branch).id
-    body = present({"commits": [commit_shape(commit) for commit in wanted[:limit]], "next_page_token": token})
+    body = present({"commits": [ServedCommit.to_json(commit) for commit in wanted[:limit]], "next_page_token": token})
     return HandlerResult(body, commit=head, etag=head)
 
 
@@ -56,7 +56,7 @@ def _time(name: str, text: str | None) -> dt.datetime | None:
 @handles("cluster_getCommit")
 def get_commit(call: RouteCall) -> HandlerResult:
     commit = named_commit(call)
-    return HandlerResult(commit_shape(commit), commit=commit.id, etag=commit.id, headers=IMMUTABLE)
+    return HandlerResult(ServedCommit.to_json(commit), commit=commit.id, etag=commit.id, headers=IMMUTABLE)
 
 
 IMMUTABLE = {"Cache-Control": "private, max-age=31536000, immutable"}

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from omnigraph.api.history import ServedCommit
+from omnigraph.api.structs import JsonObject, present, value_json
 from omnigraph.errors import LimitExceeded, NotFound, UsageError
 from omnigraph.language.catalog import EdgeType, NodeType
 from omnigraph.server.bodies import ARROW, table_answer
@@ -17,9 +19,8 @@ from omnigraph.server.calls import MAIN, HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.commits import IMMUTABLE
 from omnigraph.server.headers import accepts
-from omnigraph.server.shapes import commit_shape, limit_of, pinned
+from omnigraph.server.pages import limit_of, pinned
 from omnigraph.values.types import PropertyType, Scalar
-from omnigraph.wire.members import JsonObject, present, value_json
 
 if TYPE_CHECKING:
     from omnigraph.language.catalog import Catalog, EntityType
@@ -312,7 +313,7 @@ def entity_history(call: RouteCall) -> HandlerResult:
         was_there = before is not None and before.value is not None
         op = "delete" if version.value is None else "update" if was_there else "insert"
         state = {} if version.value is None else state_shape(entity, version.value)
-        shown.append({"commit": commit_shape(version.commit), "op": op, **state})
+        shown.append({"commit": ServedCommit.to_json(version.commit), "op": op, **state})
     page = shown[place.offset : place.offset + limit]
     token = place.token(call, limit) if len(shown) > place.offset + limit else None
     body = {**_named(entity, query["id"]), "versions": page, **present({"next_page_token": token})}

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import TYPE_CHECKING
 
+from omnigraph.api.changes import FeedJson
+from omnigraph.api.structs import JsonObject
 from omnigraph.errors import HistoryGap, LimitExceeded, OmnigraphError, UsageError
 from omnigraph.server.auth import TICKET_SECONDS, check_target
 from omnigraph.server.calls import HandlerResult, RouteCall
@@ -16,8 +18,6 @@ from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.streams import note_lag, page_limit
 from omnigraph.server.problems import error_json
 from omnigraph.server.route import EVENTS
-from omnigraph.wire.changes import feed_json
-from omnigraph.wire.members import JsonObject
 
 if TYPE_CHECKING:
     from omnigraph.changes.feed import FeedPage
@@ -46,7 +46,9 @@ async def poll_changes(call: RouteCall) -> HandlerResult:
         left = end - time.monotonic()
         is_quiet = page.caught_up and not page.blocks
         if not is_quiet or left <= 0 or call.cancellation.is_cancelled or call.service.is_draining:
-            return HandlerResult(feed_json(page), commit=head, rows=sum(len(block.changes) for block in page.blocks))
+            return HandlerResult(
+                FeedJson.to_json(page), commit=head, rows=sum(len(block.changes) for block in page.blocks)
+            )
         cursor, start, token = page.cursor, None, None
         await _moved_or_gone(call, head, left)
 
@@ -117,7 +119,7 @@ class _FeedReader:
         while not self._call.service.is_draining:
             page = self._page
             assert page is not None, "a page was read"
-            for block in feed_json(page)["blocks"]:
+            for block in FeedJson.to_json(page)["blocks"]:
                 # A page has one commit; while there is more of it, it has no cursor.
                 yield event("block", block, page.cursor)
             if page.blocks or not page.caught_up:

@@ -9,6 +9,10 @@ import json
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.api.changes import ChangeJson
+from omnigraph.api.history import ServedCommit, TagJson
+from omnigraph.api.structs import JsonObject, present
+from omnigraph.api.writes import MigrationJson
 from omnigraph.errors import LimitExceeded, UsageError
 from omnigraph.server.bodies import ARROW, table_answer
 from omnigraph.server.calls import MAIN, HandlerResult, RouteCall
@@ -17,11 +21,7 @@ from omnigraph.server.handlers.commits import IMMUTABLE
 from omnigraph.server.handlers.entities import NEXT_PAGE
 from omnigraph.server.handlers.streams import MAX_PAGE_CHANGES
 from omnigraph.server.headers import accepts
-from omnigraph.server.shapes import PagePosition, commit_shape, limit_of, pinned, place_of
-from omnigraph.wire.changes import change_json
-from omnigraph.wire.history import tag_json
-from omnigraph.wire.members import JsonObject, present
-from omnigraph.wire.writes import migration_json
+from omnigraph.server.pages import PagePosition, limit_of, pinned, place_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +45,7 @@ def diff(call: RouteCall) -> HandlerResult:
         return HandlerResult({**ends, "summary": _summary(changes)}, commit=after, headers=headers)
     page = list(itertools.islice(changes, place.offset, place.offset + limit + 1))
     token = place.token(call, limit) if len(page) > limit else None
-    shown = [change_json(change) for change in page[:limit]]
+    shown = [ChangeJson.to_json(change) for change in page[:limit]]
     if accepts(call.request.headers, ARROW):
         headers = headers | ({} if token is None else {NEXT_PAGE: token})
         return table_answer(_change_table(shown), "diff", after, call.request.headers, headers)
@@ -57,7 +57,9 @@ def diff(call: RouteCall) -> HandlerResult:
 def schema_diff(call: RouteCall) -> HandlerResult:
     before, after = pinned(call, [call.query["from"], call.query["to"]]).commits
     plan = call.graph.schema.diff(before, after)
-    return HandlerResult({"from": before, "to": after, **migration_json(plan), "lines": plan.lines()}, commit=after)
+    return HandlerResult(
+        {"from": before, "to": after, **MigrationJson.to_json(plan), "lines": plan.lines()}, commit=after
+    )
 
 
 def _summary(changes: Any) -> list[JsonObject]:
@@ -141,7 +143,11 @@ def log(call: RouteCall) -> HandlerResult:
             names[id].append(name)
     token = place.token(call, limit) if len(ordered) > place.offset + limit else None
     etag = hashlib.sha256(json.dumps(named).encode()).hexdigest()
-    body = {"commits": [commit_shape(commit) for commit in page], "refs": names, **present({"next_page_token": token})}
+    body = {
+        "commits": [ServedCommit.to_json(commit) for commit in page],
+        "refs": names,
+        **present({"next_page_token": token}),
+    }
     return HandlerResult(body, etag=etag[:32], rows=len(page))
 
 
@@ -166,13 +172,13 @@ def _in_order(commits: dict[str, Commit]) -> list[Commit]:
 
 @handles("listTags")
 def list_tags(call: RouteCall) -> HandlerResult:
-    return HandlerResult({"tags": [tag_json(tag) for tag in call.known_tags()]})
+    return HandlerResult({"tags": [TagJson.to_json(tag) for tag in call.known_tags()]})
 
 
 @handles("createTag")
 def create_tag(call: RouteCall) -> HandlerResult:
     tag = call.graph.tags.create(call.body["name"], call.body.get("at") or MAIN)
-    return HandlerResult(tag_json(tag), commit=tag.head.id)
+    return HandlerResult(TagJson.to_json(tag), commit=tag.head.id)
 
 
 @handles("deleteTag")

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.api.structs import JsonObject
+from omnigraph.api.writes import ServedLoad
 from omnigraph.errors import NotFound, RecordError, UsageError
 from omnigraph.policy.ask import AccessRequest, is_allowed
 from omnigraph.server.calls import MAIN, REPLAYED, HandlerResult, RouteCall
@@ -16,9 +18,7 @@ from omnigraph.server.handlers.feeds import event
 from omnigraph.server.jobs import Job, receive_into, spool
 from omnigraph.server.route import EVENTS, NDJSON
 from omnigraph.server.settings import too_large
-from omnigraph.server.shapes import load_shape
 from omnigraph.storage.options import scheme_of
-from omnigraph.wire.members import JsonObject
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -168,7 +168,7 @@ def _load(call: RouteCall, job: Job, sources: list[Any], options: Mapping[str, A
     finally:
         job.remove_uploads()
     job.rejected = receipt.rejected
-    return load_shape(receipt, from_=options.get("from"), actor=call.actor_id)
+    return ServedLoad.in_short(receipt, base_branch=options.get("from"), actor_id=call.actor_id)
 
 
 def _own_job(call: RouteCall) -> Job:
@@ -273,7 +273,7 @@ def _load_arrow(call: RouteCall, place: Path) -> HandlerResult:
         once=call.write_key(call.branch),
     )
     commit = None if receipt.commit is None else receipt.commit.id
-    body = load_shape(receipt, from_=query.get("from"), actor=call.actor_id)
+    body = ServedLoad.in_short(receipt, base_branch=query.get("from"), actor_id=call.actor_id)
     replayed = REPLAYED if receipt.repeated else {}
     return HandlerResult(body, commit=commit, rows=receipt.total_entities, headers=replayed)
 

@@ -6,12 +6,12 @@ import hashlib
 import json
 from typing import TYPE_CHECKING
 
+from omnigraph.api.reads import ServedExplanation
+from omnigraph.api.structs import JsonObject, present
 from omnigraph.errors import LanguageError, QueryError, SchemaError, UsageError
 from omnigraph.server.calls import HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.reads import check_text
-from omnigraph.wire.members import JsonObject, present
-from omnigraph.wire.reads import explanation_json
 
 if TYPE_CHECKING:
     from omnigraph.language.query.lint import LintReport
@@ -32,19 +32,11 @@ def explain(call: RouteCall) -> HandlerResult:
     check_text(call, body["query"])
     commit = graph.show(call.existing_branch()).id
     text, params, name = body["query"], body.get("params"), body.get("name")
-    value = explanation_json(graph.explain(text, params, name=name, revision=commit))
-    value["graph_commit_id"] = value.pop("commit")
+    explanation, result = graph.explain(text, params, name=name, revision=commit), None
     if body.get("run"):
         timeout = call.service.settings.limits.query_seconds
         result = graph.query(text, params, name=name, revision=commit, timeout=timeout, cancel=call.cancellation)
-        timing = result.timing
-        value["run"] = {
-            "row_count": result.num_rows,
-            "reading_ms": round(timing.inputs_s * 1000, 3),
-            "engine_ms": round(timing.engine_s * 1000, 3),
-            "total_ms": round(timing.total_s * 1000, 3),
-        }
-    return HandlerResult(value, commit=commit)
+    return HandlerResult(ServedExplanation.to_json(explanation, run=result), commit=commit)
 
 
 @handles("lintText")

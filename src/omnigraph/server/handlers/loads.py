@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from omnigraph.api.writes import IngestJson, ServedLoad
 from omnigraph.errors import UsageError
 from omnigraph.server.calls import MAIN, REPLAYED, HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.jobs import received_files
 from omnigraph.server.handlers.writes import counts_of
 from omnigraph.server.jobs import receive_into, spool, spool_folder
-from omnigraph.server.shapes import load_detail, load_shape
 
 if TYPE_CHECKING:
     from omnigraph.load.receipt import LoadReceipt
@@ -106,10 +106,10 @@ def _loaded(call: RouteCall, place: Path, from_: str | None, *, names_uri: bool)
 
 
 def _answered(call: RouteCall, receipt: LoadReceipt, from_: str | None, *, names_uri: bool) -> HandlerResult:
-    body = load_shape(receipt, from_=from_, actor=call.actor_id)
-    body |= load_detail(receipt) if call.is_detailed else {}
+    struct = IngestJson if names_uri else ServedLoad
+    shown = struct.to_json if call.is_detailed else struct.in_short
+    body = shown(receipt, base_branch=from_, actor_id=call.actor_id, uri=call.of_graph.uri)
     commit = None if receipt.commit is None else receipt.commit.id
-    body = {**({"uri": call.of_graph.uri} if names_uri else {}), **body}
     if receipt.repeated:
         return HandlerResult(body, commit=commit, headers=REPLAYED)
     return HandlerResult(body, commit=commit, rows=receipt.total_entities, new_commit=receipt.commit)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from omnigraph.api.history import PreparedJson, ServedCommit
+from omnigraph.api.maintenance import CleanupJson, ServedOptimize, ServedStorage
 from omnigraph.policy.ask import ACTIONS, AccessRequest, Action, Authorizer, ask_on, denied, is_allowed
 from omnigraph.server.calls import HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
-from omnigraph.server.shapes import commit_shape
-from omnigraph.wire.history import prepared_json
-from omnigraph.wire.maintenance import cleanup_json, optimize_json, storage_json
 
 _ORDINARY_BRANCH = "any-branch-that-no-rule-names"
 
@@ -16,21 +15,19 @@ _ORDINARY_BRANCH = "any-branch-that-no-rule-names"
 def get_storage(call: RouteCall) -> HandlerResult:
     graph, branch = call.graph, call.existing_branch()
     commit = graph.show(branch)
-    body = storage_json(graph.maintenance.storage(branch))
+    report = graph.maintenance.storage(branch)
     branches, tags = call.known_branches(), call.known_tags()
     known = {*(f"branch {branch.name}" for branch in branches), *(f"tag {tag.name}" for tag in tags)}
-    body["kept"] = [kept for kept in body["kept"] if kept["name"] in known]
+    kept = [kept for kept in report.kept if kept.name in known]
     numbers = {"branches": len(branches), "tags": len(tags), "commits": commit.ref.seq + 1}
-    return HandlerResult({**body, **numbers}, commit=commit.id)
+    return HandlerResult(ServedStorage.to_json(report, kept=kept, **numbers), commit=commit.id)
 
 
 @handles("optimizeGraph")
 def optimize(call: RouteCall) -> HandlerResult:
     dry_run = call.body.get("dry_run", False)
     report = call.graph.maintenance.optimize(call.branch, dry_run=dry_run)
-    body = optimize_json(call.of_graph.uri, call.branch, report, dry_run=dry_run)
-    if report.commit is not None:
-        body["commit"] = commit_shape(report.commit)
+    body = ServedOptimize.to_json(report, uri=call.of_graph.uri, branch=call.branch, dry_run=dry_run)
     return HandlerResult(body, commit=None if report.commit is None else report.commit.id)
 
 
@@ -44,18 +41,18 @@ def clean_up(call: RouteCall) -> HandlerResult:
         branches=body.get("branches"),
         dry_run=not body.get("confirm", False),
     )
-    return HandlerResult(cleanup_json(report))
+    return HandlerResult(CleanupJson.to_json(report))
 
 
 @handles("listPrepared")
 def list_prepared(call: RouteCall) -> HandlerResult:
-    return HandlerResult({"prepared": [prepared_json(prepared) for prepared in call.graph.recovery.list()]})
+    return HandlerResult({"prepared": [PreparedJson.to_json(prepared) for prepared in call.graph.recovery.list()]})
 
 
 @handles("resumePrepared")
 def resume_prepared(call: RouteCall) -> HandlerResult:
     commit = call.graph.recovery.resume(call.path["commit_id"], actor=call.actor_id)
-    return HandlerResult({"commit": commit_shape(commit)}, commit=commit.id)
+    return HandlerResult({"commit": ServedCommit.to_json(commit)}, commit=commit.id)
 
 
 @handles("discardPrepared")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from omnigraph._internal.deadlines import Deadline
+from omnigraph.api.history import ServedSnapshot
+from omnigraph.api.reads import ServedRead
+from omnigraph.api.writes import SchemaJson
 from omnigraph.errors import LimitExceeded
 from omnigraph.server.bodies import ARROW, arrow_answer
 from omnigraph.server.calls import HandlerResult, RouteCall, encoded, json_bytes
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.headers import accepts
-from omnigraph.server.shapes import read_shape, snapshot_shape
-from omnigraph.wire.writes import schema_json
 
 if TYPE_CHECKING:
     from omnigraph.read.result import Result
@@ -27,14 +28,14 @@ def get_snapshot(call: RouteCall) -> HandlerResult:
     snapshot = call.graph.snapshot(call.revision())
     commit = snapshot.commit.id
     branch = snapshot.commit.ref.branch if "snapshot" in call.query else call.branch
-    return HandlerResult(snapshot_shape(branch, snapshot), commit=commit, etag=commit)
+    return HandlerResult(ServedSnapshot.to_json(snapshot, graph_branch=branch), commit=commit, etag=commit)
 
 
 @handles("cluster_getSchema")
 def get_schema(call: RouteCall) -> HandlerResult:
     snapshot = call.graph.snapshot(call.revision())
     commit = snapshot.commit.id
-    value = schema_json(snapshot.schema)
+    value = SchemaJson.to_json(snapshot.schema)
     body = value if call.is_detailed else {"schema_source": value["schema_source"]}
     return HandlerResult(body, commit=commit, etag=commit)
 
@@ -71,10 +72,10 @@ def run_query(call: RouteCall, text: str, name: str | None, *, names_commit: boo
         _check_size("bytes", result.to_arrow().nbytes, limits.result_bytes)
     snapshot = call.body.get("snapshot")
     with call.timed("encode"):
-        shape = read_shape(
-            result, branch=None if snapshot else call.branch, snapshot=snapshot, names_commit=names_commit
-        )
-        body = _with_rows(encoded(shape), result, deadline, limits.result_bytes)
+        target = {"branch": None if snapshot else call.branch, "snapshot": snapshot}
+        commit = result.commit_id if names_commit else None
+        without_rows = ServedRead.to_json(result, target=target, rows=[], graph_commit_id=commit)
+        body = _with_rows(encoded(without_rows), result, deadline, limits.result_bytes)
     return HandlerResult(body, commit=result.commit.id, rows=result.num_rows)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from omnigraph.api.structs import JsonObject
 from omnigraph.cluster.applying import apply
 from omnigraph.cluster.config import ClusterConfig, read_config
 from omnigraph.cluster.ledger import LedgerStore
@@ -13,7 +14,6 @@ from omnigraph.server.calls import HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.openapi import CONTRACT_VERSION, openapi
 from omnigraph.version import VERSION
-from omnigraph.wire.members import JsonObject
 
 
 @handles("health")

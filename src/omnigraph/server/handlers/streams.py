@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from omnigraph.api.changes import CommitChangesJson
 from omnigraph.errors import CommitNotFound, LimitExceeded, PolicyDenied
 from omnigraph.server.bodies import compressed
 from omnigraph.server.calls import HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.commits import IMMUTABLE, named_commit
 from omnigraph.server.route import NDJSON
-from omnigraph.wire.changes import commit_page_json
 
 if TYPE_CHECKING:
     from omnigraph.changes.feed import FeedPage
@@ -112,7 +112,7 @@ def commit_changes(call: RouteCall) -> HandlerResult:
         )
     except PolicyDenied:
         raise CommitNotFound(f"commit '{call.path['commit_id']}' not found") from None
-    return HandlerResult(commit_page_json(page), commit=commit.id, headers=IMMUTABLE, rows=len(page.changes))
+    return HandlerResult(CommitChangesJson.to_json(page), commit=commit.id, headers=IMMUTABLE, rows=len(page.changes))
 
 
 def note_lag(call: RouteCall, page: FeedPage) -> None:

@@ -7,14 +7,15 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from omnigraph.api.history import ServedCommit
+from omnigraph.api.reads import QueryJson
+from omnigraph.api.writes import ServedReceipt, ServedSchemaReceipt
 from omnigraph.errors import AlreadyExists, NotFound, UsageError
 from omnigraph.graph.stored_queries import StoredQuery
 from omnigraph.policy.ask import ask_on
 from omnigraph.server.calls import MAIN, REPLAYED, HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.reads import check_text, run_query
-from omnigraph.server.shapes import change_detail, change_shape, optional_commit, schema_apply_shape
-from omnigraph.wire.queries import query_json
 
 if TYPE_CHECKING:
     from omnigraph.write.receipt import TypeCounts
@@ -41,8 +42,8 @@ def run_mutation(call: RouteCall, text: str, name: str | None) -> HandlerResult:
         )
     if receipt.repeated and receipt.commit is not None:
         receipt = replace(receipt, types=counts_of(call, receipt.commit.id))
-    body = change_shape(receipt, receipt.query_name or name or "", call.actor_id)
-    body |= change_detail(receipt) if call.is_detailed else {}
+    detail = {} if call.is_detailed else {"types": None}
+    body = ServedReceipt.to_json(receipt, query_name=receipt.query_name or name or "", actor_id=call.actor_id, **detail)
     commit = None if receipt.commit is None else receipt.commit.id
     if receipt.repeated:
         return HandlerResult(body, commit=commit, headers=REPLAYED)
@@ -79,8 +80,9 @@ def apply_schema(call: RouteCall) -> HandlerResult:
         if_commit=call.expected_head,
     )
     commit = receipt.commit or graph.head()
-    body = schema_apply_shape(graph.uri, receipt, commit.ref.seq)
-    body |= {"commit": optional_commit(receipt.commit)} if call.is_detailed else {}
+    body = ServedSchemaReceipt.to_json(receipt, uri=graph.uri, graph_manifest_version=commit.ref.seq, commit=None)
+    if call.is_detailed:
+        body["commit"] = None if receipt.commit is None else ServedCommit.to_json(receipt.commit)
     return HandlerResult(body, commit=commit.id, new_commit=receipt.commit)
 
 
@@ -93,7 +95,7 @@ def list_queries(call: RouteCall) -> HandlerResult:
     queries = call.of_graph.queries
     allowed = {name: stored for name, stored in queries.items() if call.may_invoke(name)}
     commit = call.graph.head().id if call.may_read(MAIN) or not allowed else None
-    shown = [query_json(stored.plan) for stored in (allowed or queries).values()]
+    shown = [QueryJson.to_json(stored.plan) for stored in (allowed or queries).values()]
     return HandlerResult({"queries": shown}, commit=commit)
 
 
