@@ -10,6 +10,7 @@ from s3_server import S3Server
 
 import omnigraph as og
 from omnigraph.tables.addresses import Fragment
+from omnigraph.write.inlining import ENVIRONMENT
 
 CHANGED = 1_000
 SLACK = 1.2
@@ -87,7 +88,7 @@ def test_a_part_that_is_wanted_in_fragment_is_adopted_without_the_rest(tmp_path:
     graph = og.init(tmp_path / "g", schema=bulk.SCHEMA, durability="process")
     bulk.publish(graph, "main", bulk.items(0, 10))
     graph.branches.create("work")
-    bulk.publish(graph, "work", bulk.items(100, 50))
+    bulk.publish(graph, "work", bulk.items(100, 500))
     with graph.transaction("work") as tx:
         for number in (100, 120, 149):
             tx.delete("Item", f"k{number:09d}")
@@ -101,7 +102,31 @@ def test_a_part_that_is_wanted_in_fragment_is_adopted_without_the_rest(tmp_path:
     table = graph._repository.resolve("main").table(bulk.KEY)
     assert table is not None
     ids = {int(id[1:]) for id in table.read(["id"]).column("id").to_pylist()}
-    assert ids == {*range(10), *range(100, 150)} - {3, 100, 120, 149}
+    assert ids == {*range(10), *range(100, 600)} - {3, 100, 120, 149}
+
+
+def test_a_merge_of_few_rows_is_one_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inserted, replaced and removed rows are in the commit, on top of the target's stored rows."""
+    monkeypatch.delenv(ENVIRONMENT, raising=False)
+    graph = og.init(tmp_path / "g", schema=bulk.SCHEMA, durability="process")
+    bulk.publish(graph, "main", bulk.items(0, 100))
+    graph.branches.create("work")
+    with graph.transaction("work") as tx:
+        tx.insert("Item", key="new", a=1)
+        tx.update("Item", "k000000001", a=7)
+        tx.delete("Item", "k000000002")
+    with graph.transaction() as tx:
+        tx.update("Item", "k000000003", a=8)
+    files = set(tmp_path.rglob("*.*"))
+    assert graph.branches.merge("work").outcome == "merged"
+    assert [path.parent.name for path in set(tmp_path.rglob("*.*")) - files] == ["main"], "the entry"
+    state = graph._repository.resolve("main").state(bulk.KEY)
+    assert state is not None
+    assert (state.rows, state.inline.row_count, state.inline.masked_count) == (100, 3, 3)
+    rows = graph.query("query q() { match { $i: Item } return { $i.key as key, $i.a as a } }").rows
+    values = {row["key"]: row["a"] for row in rows}
+    assert (values["new"], values["k000000001"], values["k000000003"]) == (1, 7, 8)
+    assert "k000000002" not in values
 
 
 def test_a_table_the_target_did_not_touch_moves_by_its_pointer(tmp_path: Path) -> None:

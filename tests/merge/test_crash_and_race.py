@@ -37,9 +37,13 @@ AFTER = (
 """Killed here, the merge is complete and the source is still there."""
 LAST = Failpoint.BRANCH_AFTER_DELETE
 
+STAGED = (Failpoint.TABLE_STAGED_DATA, Failpoint.TABLE_STAGED_VERSION)
+"""Reached by merges of more rows than a commit holds."""
+
 CHILD = """
-import sys
+import os, sys
 import omnigraph as og
+os.environ["OMNIGRAPH_INLINE_ROWS"] = sys.argv[4]
 og.open(sys.argv[1]).branches.merge(sys.argv[2], sys.argv[3], by="property", delete_branch=True)
 """
 
@@ -75,7 +79,8 @@ def test_a_killed_merge_happened_or_did_not(crash_graph: og.Graph, point: Failpo
         by="property",
         strategy="fail",
     ).state
-    run_killed(CHILD, crash_graph.uri.removeprefix("file://"), source, target, point=point)
+    inline_rows = "0" if point in STAGED else "64"
+    run_killed(CHILD, crash_graph.uri.removeprefix("file://"), source, target, inline_rows, point=point)
     graph = og.open(crash_graph.uri.removeprefix("file://"))
     assert model.state_of(graph, target) == (before if point in BEFORE else merged)
     if point == LAST:

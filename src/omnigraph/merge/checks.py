@@ -35,6 +35,7 @@ from omnigraph.tables.store import Tables
 from omnigraph.tables.table import Table
 from omnigraph.values.arrow import are_among
 from omnigraph.values.types import is_rounded
+from omnigraph.write.inlining import Delta, NewRows, bounds
 from omnigraph.write.rekeying import RekeyedTable, rekey, rekeyed_edges
 
 if TYPE_CHECKING:
@@ -383,12 +384,32 @@ class MergedKeys:
                 yield SchemaConflict("divergent_change", edge.table_key, message)
 
 
-# Applies a merge to the current branch's table. New fragments of the incoming branch are adopted without copying data.
+# Applies a merge to the current branch's table. Few rows are inline in its commit, as those of any write. Otherwise new fragments of the
+# incoming branch are adopted without copying data.
 #
 # Rows that cannot be adopted (a few rows of a fragment, rows of another table, combined rows) are written as new rows.
 
 ADOPT_FRACTION = 2
 """A fragment is adopted if at least one row in this many is needed; its other rows are deleted at once."""
+
+
+def few_rows(merge: TypeMerge, current: View) -> Delta | None:
+    """What the merge does to its table as the change of a small write; None if it does nothing, or too much for one."""
+    if merge.is_empty or len(merge.puts) + merge.combined.num_rows + len(merge.gone) > bounds().rows:
+        return None
+    import pyarrow as pa
+
+    schema = current.schema(merge.entity.table_key)
+    rows = put_rows(merge, schema.names).select(schema.names)
+    gone = rows_in(merge.current, merge.gone, ["id"]).column("id").to_pylist()
+    new = NewRows.of_table(pa.Table.from_arrays(rows.cast(schema).columns, schema=schema))
+    return Delta(merge.entity, new, "merge", removed=dict.fromkeys(gone))
+
+
+def superseded(merge: TypeMerge) -> dict[str, int]:
+    """The addresses of the current rows that the merge replaces or removes, by id."""
+    rows = rows_in(merge.current, merge.removes, ["id", ROW_ADDRESS])
+    return dict(zip(rows.column("id").to_pylist(), rows.column(ROW_ADDRESS).to_pylist(), strict=True))
 
 
 def stage_merge(tables: Tables, current: Table, merge: TypeMerge) -> list[Staged]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, TypeAlias
 
 from omnigraph._internal.failpoints import Failpoint, reach
@@ -36,7 +36,7 @@ from omnigraph.language.schema.merging import Strategy
 from omnigraph.language.schema.migration import compare_catalogs
 from omnigraph.language.schema.migration_steps import MigrationStep
 from omnigraph.language.schema.stored_columns import lost_properties
-from omnigraph.merge.checks import MergedKeys, rounded, stage_merge, violations
+from omnigraph.merge.checks import MergedKeys, few_rows, rounded, stage_merge, superseded, violations
 from omnigraph.merge.conflicts import NOWHERE, MergeConflict, Sides, with_values
 from omnigraph.merge.resolutions import Resolution, check_resolutions, described
 from omnigraph.merge.resolving import put_over, state_after, type_of
@@ -67,6 +67,8 @@ from omnigraph.records.rows import Row
 from omnigraph.snapshot import Repository, View, encode_catalog
 from omnigraph.tables.staging import Staged
 from omnigraph.tasks.runner import IN_PROCESS, ExchangingWorkers
+from omnigraph.write.constraints import stage_versions
+from omnigraph.write.inlining import bounds
 from omnigraph.write.publishing import LostRace, on_newest_head, publish
 
 STAGING_THREADS = 8
@@ -409,20 +411,24 @@ class MergeAttempt:
                 tables.pop(entity.table_key, None)
             else:
                 tables[entity.table_key] = state
-        rest = [
-            entity for entity in self.moved if not self._takes_pointer(entity) and not self._merge_of(entity).is_empty
-        ]
+        merges = {entity.table_key: self._merge_of(entity) for entity in self.moved if not self._takes_pointer(entity)}
+        few = {key: delta for key, merge in merges.items() if (delta := few_rows(merge, self.current)) is not None}
+        for large in bounds().too_large(few, self.current):
+            del few[large.key]
+        inline = stage_versions(self.current, few, {key: superseded(merges[key]) for key in few}, {})
+        rest = [merge for key, merge in merges.items() if key not in few and not merge.is_empty]
         with Threads(max_workers=STAGING_THREADS) as pool:
             staged = list(pool.map(self._stage, rest))
-        self.repository.tables.sync([*self._rekeyed, *(version for versions in staged for version in versions)])
-        for entity, versions in zip(rest, staged, strict=True):
+        self.repository.tables.sync(chain(self._rekeyed, *staged, *(folds for _, folds in inline)))
+        tables |= {change.key: change.state for change, _ in inline if change.state is not None}
+        for merge, versions in zip(rest, staged, strict=True):
             last = versions[-1]
-            tables[entity.table_key] = TableState(last.path, last.version, 0, last.rows, last.digest)
+            tables[merge.entity.table_key] = TableState(last.path, last.version, 0, last.rows, last.digest)
         return tables
 
-    def _stage(self, entity: EntityType) -> list[Staged]:
-        table = self.current.table_or_new(entity.table_key)
-        return stage_merge(self.repository.tables, table, self._merge_of(entity))
+    def _stage(self, merge: TypeMerge) -> list[Staged]:
+        table = self.current.table_or_new(merge.entity.table_key)
+        return stage_merge(self.repository.tables, table, merge)
 
     def _publish(self, tables: Mapping[str, TableState]) -> Commit:
         reach(Failpoint.MERGE_BEFORE_PUBLISH)
