@@ -45,14 +45,22 @@ def people(graph: og.Graph) -> int:
 
 
 def test_who_has_lost_nothing_takes_no_turn(graph: og.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "LOOK_S", 3_600.0)
     locks: list[str] = []
     monkeypatch.setattr(LocalStore, "lock", _recorded(locks))
     add(graph, "a")
-    assert locks == []
-    lose_a_race(graph, "b")
+    add(graph, "b")
+    assert locks == [], "the fixture's write has looked whether anybody has one"
+    monkeypatch.setattr(turns, "LOOK_S", 0.0)
     add(graph, "c")
-    assert locks == [folder_of("main")] * 2, "the second try, and the next commit"
-    assert people(graph) == 5
+    add(graph, "d")
+    assert locks == [folder_of("main")] * 2
+    monkeypatch.setattr(turns, "LOOK_S", 3_600.0)
+    locks.clear()
+    lose_a_race(graph, "e")
+    add(graph, "f")
+    assert locks == [folder_of("main")] * 3, "a look of the other process, the second try, and the next commit"
+    assert people(graph) == 8
 
 
 def _recorded(locks: list[str]) -> Callable[[LocalStore, str], Lock | None]:
@@ -130,6 +138,60 @@ def test_a_turn_is_kept_for_writes_that_follow_at_once(
     assert rival.gets_it(), "it has lasted long enough"
 
 
+def test_who_has_lost_nothing_queues_behind_others(
+    graph: og.Graph, rival: Rival, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "LOOK_S", 0.0)
+    assert rival.gets_it()
+    writer = threading.Thread(target=add, args=(graph, "a"))
+    writer.start()
+    while not waiting_for(graph):
+        pass
+    assert people(og.open(graph.uri)) == 1
+    rival.leaves()
+    writer.join()
+    assert people(graph) == 2
+
+
+def test_who_waited_in_vain_does_not_look_again(graph: og.Graph, rival: Rival, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "LOOK_S", 0.0)
+    monkeypatch.setattr(turns, "STALLED_S", 0.01)
+    assert rival.gets_it()
+    locks: list[str] = []
+    monkeypatch.setattr(LocalStore, "lock", _recorded(locks))
+    for number in range(3):
+        add(graph, f"a {number}")
+    assert len(locks) == 2, "the first write looked, and waited"
+    lose_a_race(graph, "b")
+    add(graph, "c")
+    assert len(locks) > 3, "others write"
+
+
+def test_turns_grow_from_one_to_the_next(graph: og.Graph, rival: Rival, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first is passed on before long, so that all others have one before this process has another."""
+    monkeypatch.setattr(turns, "IDLE_S", 3_600.0)
+    monkeypatch.setattr(turns, "KEPT_S", 3_600.0)
+    monkeypatch.setattr(turns, "FIRST_SHARE", 2.0**-41)
+    add(graph, "sets the share")
+    lose_a_race(graph, "a")
+    kept = []
+    for number in range(42):
+        assert rival.gets_it()
+        writer = threading.Thread(target=add, args=(graph, f"b {number}"))
+        writer.start()
+        while not waiting_for(graph):
+            pass
+        rival.leaves()
+        writer.join()
+        add(graph, f"c {number}")
+        kept.append(not rival.gets_it())
+        if kept[-1]:
+            break
+        rival.leaves()
+    assert kept[-1]
+    assert len(kept) > 2, "after the first it was passed on"
+
+
 def test_a_turn_that_is_kept_in_vain_is_given_up(
     graph: og.Graph, rival: Rival, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +248,9 @@ class Gate(Lock):
 
     def acquire(self, *, waits: bool) -> bool:
         return waits and self.is_open.wait()
+
+    def is_taken(self) -> bool:
+        return not self.is_open.is_set()
 
     def release(self) -> None:
         self.released.set()

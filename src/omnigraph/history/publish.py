@@ -42,7 +42,7 @@ from omnigraph.history.log import Log
 from omnigraph.history.plan import PublishPlan
 from omnigraph.history.retention import Retention
 from omnigraph.history.tags import Tags
-from omnigraph.history.turns import Turns
+from omnigraph.history.turns import Turn, Turns
 from omnigraph.history.values import (
     Commit,
     CommitRef,
@@ -102,7 +102,7 @@ class Publisher:
         self.clock_us = clock_us
         self._turns = Turns(chain)
 
-    def turn(self, branch: str) -> contextlib.AbstractContextManager[bool]:
+    def turn(self, branch: str) -> contextlib.AbstractContextManager[Turn | None]:
         """See `Turns.taken`."""
         return self._turns.taken(branch)
 

@@ -23,8 +23,14 @@ CONTENDED_S = 1.0
 """For this long after it lost a race, or waited for a turn and got it, a process queues before it tries."""
 KEPT_S = 0.04
 """After this long a turn is passed on: of twelve processes that never pause, each waits eleven times as long."""
+FIRST_SHARE = 1 / 8
+"""Of that time, for the first turn that a process has waited for. Each one after it lasts twice as long, up to KEPT_S: where each process
+has few writes to make, all of them are done at about the same time."""
 IDLE_S = 0.002
 """A turn is kept without a write for this long, by a process whose writes follow each other as closely."""
+LOOK_S = 0.005
+"""How often a process that writes without queueing looks whether another has a turn: those that queue lose against it, and it would
+be done before they begin."""
 STALLED_S = 1.0
 """A process does not queue for longer than this while the branch stands still."""
 
@@ -33,13 +39,17 @@ class Turn:
     """A turn that this process waits for or has. A thread waits for the lock, because that wait cannot be limited, and gives it up
     if the turn is kept in vain."""
 
-    def __init__(self, lock: Lock) -> None:
+    def __init__(self, lock: Lock, share: float = 1.0) -> None:
+        """`share`: of KEPT_S."""
         self._lock = lock
+        self._share = share
         self._guard = threading.Lock()
         self._answered, self._over = threading.Event(), threading.Event()
         self._is_ours = self._is_used = self._is_watched = self._is_kept = False
         self._began = self._rested = 0.0
         self.has_waited = False
+        self.is_new = True
+        """Whether others may have written since this process has looked."""
 
     def take(self, goes_on: Callable[[], bool]) -> bool:
         """Wait until it is our turn. False if nothing can be locked, or as soon as `goes_on`, which is asked now and then, says so."""
@@ -63,11 +73,12 @@ class Turn:
         """Whether it is still our turn, for another write."""
         with self._guard:
             self._is_used = not self._over.is_set()
+            self.is_new = False
             return self._is_used
 
     def rest(self, *, is_kept: bool) -> None:
         """After a write: keep the turn for another one, unless it has lasted for long, or pass it on."""
-        if not is_kept or time.monotonic() - self._began >= KEPT_S:
+        if not is_kept or time.monotonic() - self._began >= self._share * KEPT_S:
             self.end()
             return
         with self._guard:
@@ -121,7 +132,11 @@ class _Queue:
         self.contended_until = 0.0
         """In the time of the chain's clock."""
         self.turn: Turn | None = None
-        self.wrote_at = float("-inf")
+        self.share = FIRST_SHARE
+        """Of KEPT_S, for its next turn."""
+        self.wrote_at = self.looked_at = float("-inf")
+        self.looks = True
+        """Whether a turn of another process is a reason to queue. It is none where a process stands still during its turn."""
 
 
 class Turns:
@@ -134,21 +149,21 @@ class Turns:
 
     def crowded(self, branch: str) -> None:
         """Note that another process writes to the branch: its entry was first, or it had the turn."""
-        self._queue(branch).contended_until = self._chain.clock() + CONTENDED_S
+        queue = self._queue(branch)
+        queue.contended_until, queue.looks = self._chain.clock() + CONTENDED_S, True
 
     @contextlib.contextmanager
-    def taken(self, branch: str) -> Iterator[bool]:
-        """Wait for a turn on a branch on which this process has recently lost a race; True if it has one. During a turn the head
+    def taken(self, branch: str) -> Iterator[Turn | None]:
+        """Wait for a turn on a branch on which this process has recently lost a race; None if there is none. During a turn the head
         does not move, unless a process writes that has not lost a race yet. It only saves work: if the branch stands still for too
         long, the write continues without one."""
-        queue = self._queue(branch)
-        if self._chain.clock() >= queue.contended_until:
-            yield False
+        queue, began = self._queue(branch), time.monotonic()
+        if self._chain.clock() >= queue.contended_until and not self._is_other_first(branch, queue, began):
+            yield None
             return
-        began = time.monotonic()
         has_mutex = queue.mutex.acquire(timeout=STALLED_S)
         try:
-            yield has_mutex and self._has_turn(branch, queue)
+            yield self._turn(branch, queue) if has_mutex else None
         finally:
             if has_mutex:
                 if queue.turn is not None:
@@ -156,21 +171,38 @@ class Turns:
                 queue.wrote_at = time.monotonic()
                 queue.mutex.release()
 
-    def _has_turn(self, branch: str, queue: _Queue) -> bool:
+    def _is_other_first(self, branch: str, queue: _Queue, now: float) -> bool:
+        """Whether another process has a turn, though this one has lost no race; looked at now and then."""
+        queue.share = FIRST_SHARE
+        if not queue.looks or now - queue.looked_at < LOOK_S:
+            return False
+        queue.looked_at = now
+        if queue.turn is not None:
+            queue.turn.end()
+        lock = self._chain.store.lock(folder_of(branch))
+        if lock is None or not lock.is_taken():
+            return False
+        self.crowded(branch)
+        return True
+
+    def _turn(self, branch: str, queue: _Queue) -> Turn | None:
         if queue.turn is not None and queue.turn.resume():
-            return True
+            return queue.turn
         queue.turn, lock = None, self._chain.store.lock(folder_of(branch))
         if lock is None:
-            return False
-        turn, began = Turn(lock), time.monotonic()
+            return None
+        turn, began = Turn(lock, queue.share), time.monotonic()
         is_ours = turn.take(partial(self._has_moved, branch))
         if turn.has_waited and (meter := current_meter()) is not None:
             meter.waited_s += time.monotonic() - began
-        if is_ours:
-            queue.turn = turn
-            if turn.has_waited:
-                self.crowded(branch)
-        return is_ours
+        if not is_ours:
+            queue.contended_until, queue.looks = 0.0, False
+            return None
+        queue.turn = turn
+        if turn.has_waited:
+            queue.share = min(1.0, 2 * queue.share)
+            self.crowded(branch)
+        return turn
 
     def _has_moved(self, branch: str) -> bool:
         """Whether the branch is not any more where this process has last seen it."""

@@ -117,6 +117,17 @@ class FolderLock(Lock):
             return False
         return True
 
+    def is_taken(self) -> bool:
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        finally:
+            os.close(self._handle)
+        return False
+
     def release(self) -> None:
         # A child that was forked meanwhile has the handle too, and would keep the lock if ours were only closed.
         with contextlib.suppress(OSError):

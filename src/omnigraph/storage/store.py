@@ -36,6 +36,10 @@ class Lock(abc.ABC):
         """Whether it was acquired. Those that wait get it in the order in which they came; a system may refuse to lock."""
 
     @abc.abstractmethod
+    def is_taken(self) -> bool:
+        """Whether it is held now, by whomever; it is not acquired, and need not be released."""
+
+    @abc.abstractmethod
     def release(self) -> None:
         """Release it, for good."""
 

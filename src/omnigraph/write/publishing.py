@@ -170,8 +170,8 @@ class _SharedEntry:
     def publish_on(self, head: Head) -> list[Outcome]:
         """One attempt: the outcome of each write. LostRace if another entry was first."""
         history, publisher, branch = self._history, self._history.publisher, self.plans[0].branch
-        with publisher.turn(branch) as acquired:
-            if acquired:
+        with publisher.turn(branch) as turn:
+            if turn is not None and (turn.is_new or self._has_lost):
                 head = publisher.newest_head(branch)
             attempt = Attempt(publisher, branch, head, self.plans[0].opening)
             outcomes = self._put_on(attempt)
@@ -195,7 +195,7 @@ class _SharedEntry:
             meter.lost_races += 1
         is_first, self._has_lost = not self._has_lost, True
         # The failed create has cached the entry that won, which may well be the newest.
-        raise LostRace(publisher.likely_head(branch, self.plans) if is_first or acquired else None)
+        raise LostRace(publisher.likely_head(branch, self.plans) if is_first or turn is not None else None)
 
     def _confirm(self, head: Head, failures: Sequence[OmnigraphError]) -> None:
         """Make sure that writes were refused on the newest head; LostRace if there is a newer one."""
