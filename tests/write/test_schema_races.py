@@ -398,3 +398,22 @@ def test_a_prepared_load_is_resumed_under_the_schema_that_is_there_by_then(chang
     assert outcome == (OK if change in COMPATIBLE else SCHEMA_CONFLICT)
     check_people(graph, KINDS["load"], change, wrote=outcome == OK)
     assert [each.commit_id for each in graph.recovery.list()] == ([] if outcome == OK else [prepared.commit_id])
+
+
+def test_a_statement_sees_the_schema_that_another_process_has_changed(tmp_path: Path) -> None:
+    """Its type is looked up when the head is confirmed: an update of a property that is gone must not be lost in silence."""
+    graph = og.init(tmp_path / "graph", SCHEMA, durability="process")
+    with graph.transaction() as tx:
+        tx.insert("Person", name="Ada", age=36)
+    others = [og.open(tmp_path / "graph", durability="process") for _ in range(3)]
+    for other in others:
+        with other.transaction() as tx:  # so that it knows a head
+            tx.update("Person", "Ada", age=37)
+    graph.schema.apply(CHANGES["rename property"] + "node Pet { name: String @key }")
+    with pytest.raises(OmnigraphError, match="unknown property 'age'"), others[0].transaction() as tx:
+        tx.update("Person", "Ada", age=38)
+    with others[1].transaction() as tx:
+        assert tx.update("Person", "Ada", years=39)
+    with others[2].transaction() as tx:
+        assert not tx.delete("Pet", "Rex")
+    assert graph.entity("Person", "Ada")["years"] == 39

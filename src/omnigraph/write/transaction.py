@@ -166,6 +166,7 @@ class WriteTransaction:
 
     def update(self, type_name: str, id: str, values: Mapping[str, object] | None = None, /, **more: object) -> bool:
         """Set properties of one node; False if there is no such node."""
+        self.confirm()  # the type may have changed
         update = partial(WriteTransaction._update, type_name=type_name, id=id, values={**(values or {}), **more})
         return self.run(update, self._entity(type_name, NodeType).table_key, id)
 
@@ -179,6 +180,7 @@ class WriteTransaction:
 
     def delete(self, type_name: str, id: str) -> bool:
         """Delete one node with its edges, or one edge; False if there is none."""
+        self.confirm()  # the type may have changed
         delete = partial(WriteTransaction._delete, type_name=type_name, id=id)
         return self.run(delete, self._entity(type_name, NodeType, EdgeType).table_key, id)
 
@@ -192,6 +194,7 @@ class WriteTransaction:
 
     def get(self, type_name: str, id: str) -> Row | None:
         """One entity as this transaction sees it."""
+        self.confirm()  # the type may have changed
         get = partial(WriteTransaction._get, type_name=type_name, id=id)
         return self.run(get, self._entity(type_name, NodeType, EdgeType).table_key, id)
 
