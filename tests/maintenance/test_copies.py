@@ -112,6 +112,23 @@ def test_a_clone_has_the_tags_of_branches_that_are_deleted(origin: og.Graph) -> 
     assert [tag.name for tag in cloned(origin, "main", branches=[]).tags.list()] == ["v1"]
 
 
+def test_a_clone_has_the_commits_that_branches_inherit_from_deleted_ones(origin: og.Graph) -> None:
+    origin.branches.create("old")
+    for name in ("kept", "later"):
+        add(origin, name, branch="old")
+    start = origin.show("old~1").id
+    origin.branches.create("young", start)
+    origin.branches.delete("old", force=True)
+    for depth in (None, 1):
+        copy = cloned(origin, f"copy-{depth}", depth=depth)
+        assert copy.show("young").id == start
+        assert people(copy, start) == people(origin, start)
+        copy.maintenance.cleanup(keep=1)
+        assert people(copy, start) == people(origin, start)
+        copy.tags.create("began", "young")
+        assert_whole(copy)
+
+
 def test_a_place_with_a_graph_is_refused(origin: og.Graph) -> None:
     cloned(origin)
     with pytest.raises(AlreadyExists) as refused:

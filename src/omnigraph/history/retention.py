@@ -181,7 +181,10 @@ class Retention:
         """Called after something was created that protects a commit: HistoryGap if a cleanup that has not seen it may remove the
         commit. None removes the commit at which a branch is, though its fences may have put it below the watermark."""
         floor = self.chain.floor(commit.branch)
-        if floor > commit.position and self.chain.head(commit.branch).head.commit.ref != commit:
+        if floor <= commit.position:
+            return
+        newest = self.chain.newest(commit.branch)
+        if newest is None or not newest.alive or newest.head.commit.ref != commit:
             raise HistoryGap(
                 f"commit {commit.id} is older than what cleanup keeps of branch '{commit.branch}' "
                 f"(entries from {floor} on), so {what}",

@@ -134,9 +134,24 @@ def _choose(history: History, branches: Sequence[str] | None, depth: int | None,
         elif name in wanted:
             heads.append(newest)
             _choose_branch(history, newest, depth, tagged, chosen, watch)
+    _choose_inherited(history, heads, depth, chosen)
     chosen.tags = {name: ref for name, ref in tags.items() if (ref.branch, ref.position) in chosen.entries}
     _choose_merge_bases(history, heads, chosen)
     return chosen
+
+
+def _choose_inherited(history: History, heads: Sequence[Entry], depth: int | None, chosen: _Chosen) -> None:
+    """The entries of commits that branches have from deleted ones: such a commit may even be the head of a branch."""
+    deleted = {entry.branch for entry in chosen.closing}
+    for head in heads if deleted else ():
+        for commit in islice(history.log.walk(head), depth):
+            place = (commit.ref.branch, commit.ref.position)
+            if commit.ref.branch not in deleted or place in chosen.entries:
+                continue
+            entry = history.chain.find(*place)
+            if entry is None:
+                break  # a cleanup removed it, and what is older
+            chosen.entries[place] = entry
 
 
 def _choose_merge_bases(history: History, heads: Sequence[Entry], chosen: _Chosen) -> None:
