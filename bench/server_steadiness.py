@@ -1,8 +1,10 @@
 """64 clients that read and commit, for minutes, and what attacks beside them do: latencies, and the memory of the server.
 
-Three phases of the same length: alone, beside attackers, alone again. The attackers, who are one actor, send endless heads, reads that do not end,
-and ask for results of thousands of columns. Every ten seconds a line: the resident memory of the server and what it grew
-by. At the end p50 and p99 of each phase, and the growth a minute after the first quarter.
+Three phases of the same length, with the same clients: alone, beside attackers, alone again. The attackers are a process of their own: 16
+connections without a token send endless heads; one actor sends reads that do not end over 16 more, and short reads as fast as they are answered
+over 16; another asks for results of thousands of columns over 16. Clients and attackers have the last processor, and attackers only what
+the clients leave of it; the server has the others. Every ten seconds a line: the resident memory of the server and what it grew by. At
+the end p50 and p99 of each phase, its processor time, and the growth a minute after the first quarter.
 
     python bench/server_steadiness.py [seconds of all phases] [clients]
 """
@@ -12,17 +14,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import random
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from bench_server import SCHEMA, Connection, memory_of
+from bench_server import SCHEMA, Connection, memory_of, processor_seconds
 
 import omnigraph as og
-from omnigraph import cluster
+from omnigraph.cluster.apply import apply
+from omnigraph.cluster.config import read_config
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -31,7 +36,9 @@ from server_processes import Running, running
 PEOPLE = 20_000
 KNOWN = 1_000
 ACTORS = 4
-"""The clients are of so many; the attackers are one more."""
+"""The clients are of so many; the attackers are two more."""
+ATTACKERS = 64
+MEMORY = "512MiB"
 PHASES = ("alone", "beside attacks", "alone again")
 SAMPLE_S = 10.0
 WARM_SHARE = 0.25
@@ -44,7 +51,7 @@ policies: { data: { file: policy.yaml, applies_to: [people] } }
 """
 POLICY = f"""
 version: 1
-groups: {{ clients: [{", ".join(f"client-{number}" for number in range(ACTORS))}], attackers: [eve] }}
+groups: {{ clients: [{", ".join(f"client-{number}" for number in range(ACTORS))}], attackers: [eve, mallory] }}
 rules:
   - id: clients-write
     allow: {{ actors: {{ group: clients }}, actions: [read, change] }}
@@ -101,11 +108,11 @@ async def use(server: Running, number: int, latencies: Latencies, phase: list[st
             latencies.refused += 1
 
 
-async def attack(server: Running, number: int, phase: list[str]) -> None:
-    host, port = server.address.split(":")
-    while phase[0] == PHASES[1]:
+async def attack(address: str, number: int) -> None:
+    host, port = address.split(":")
+    while True:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, ValueError):
-            if number % 3 == 0:
+            if number % 4 == 0:
                 reader, writer = await asyncio.open_connection(host, int(port))
                 writer.write(b"GET /healthz HTTP/1.1\r\nX: ")
                 for _ in range(64):
@@ -114,11 +121,16 @@ async def attack(server: Running, number: int, phase: list[str]) -> None:
                 await reader.read()
                 writer.close()
             else:
-                connection = Connection(server.address, "t-eve")
+                connection = Connection(address, "t-mallory" if number % 4 == 2 else "t-eve")
                 await connection.open()
-                text = ENDLESS if number % 3 == 1 else WIDE
-                await asyncio.wait_for(connection.post("query", json.dumps({"query": text}).encode()), 10)
+                body = {1: {"query": ENDLESS}, 2: {"query": WIDE}, 3: {"query": POINT, "params": {"name": "p1"}}}[number % 4]
+                for _ in range(1_000 if number % 4 == 3 else 1):
+                    await asyncio.wait_for(connection.post("query", json.dumps(body).encode()), 20)
         await asyncio.sleep(0.01)
+
+
+async def attack_forever(address: str) -> None:
+    await asyncio.gather(*(attack(address, number) for number in range(ATTACKERS)))
 
 
 async def measure(server: Running, seconds: float, clients: int) -> None:
@@ -127,17 +139,21 @@ async def measure(server: Running, seconds: float, clients: int) -> None:
     crowd = [asyncio.create_task(use(server, number, latencies, phase)) for number in range(clients)]
     for name in PHASES:
         phase[0] = name
-        attackers = [asyncio.create_task(attack(server, each, phase)) for each in range(48 if name == PHASES[1] else 0)]
+        used = processor_seconds(server)
+        attackers = (
+            [subprocess.Popen([sys.executable, __file__, "attack", server.address])] if name == PHASES[1] else []
+        )
         end = time.perf_counter() + seconds / len(PHASES)
         while (left := end - time.perf_counter()) > 0:
             await asyncio.sleep(min(SAMPLE_S, left))
             samples.append((time.perf_counter() - started, memory_of(server)))
             grown = (samples[-1][1] - samples[-2][1]) / MIB if len(samples) > 1 else 0.0
             print(f"{samples[-1][0]:6.0f} s  {name:15} {samples[-1][1] / MIB:8.0f} MiB  {grown:+7.1f}", flush=True)
-        phase[0] = name if name != PHASES[-1] else ""
-        if attackers:
-            phase[0] = PHASES[2]
-            await asyncio.gather(*attackers, return_exceptions=True)
+        for attacker in attackers:
+            attacker.kill()
+            attacker.wait()
+        print(f"{name}: {processor_seconds(server) - used:.1f} s of processor in the server")
+    phase[0] = ""
     await asyncio.gather(*crowd)
     for name in PHASES:
         latencies.show(name)
@@ -148,6 +164,9 @@ async def measure(server: Running, seconds: float, clients: int) -> None:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["attack"]:
+        os.nice(10)
+        asyncio.run(attack_forever(sys.argv[2]))
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 600.0
     clients = int(sys.argv[2]) if len(sys.argv) > 2 else 64
     with tempfile.TemporaryDirectory() as folder_name:
@@ -157,14 +176,20 @@ def main() -> None:
         data.write_text("".join(json.dumps({"type": "Person", "data": person}) + "\n" for person in people))
         for name, text in (("people.pg", SCHEMA), ("policy.yaml", POLICY), ("cluster.yaml", CLUSTER)):
             (folder / name).write_text(text)
-        applied = cluster.apply(cluster.read_config(folder)).ledger.resources
+        applied = apply(read_config(folder)).ledger.resources
         og.open(applied["graph.people"]["uri"]).load(data, mode="append", engine="local")
-        tokens = {f"client-{number}": f"t-{number}" for number in range(ACTORS)} | {"eve": "t-eve"}
+        tokens = {f"client-{number}": f"t-{number}" for number in range(ACTORS)} | {
+            "eve": "t-eve",
+            "mallory": "t-mallory",
+        }
         environment = {
             "OMNIGRAPH_SERVER_BEARER_TOKENS_JSON": json.dumps(tokens),
             "OMNIGRAPH_QUERY_SECONDS_MAX": "5",
         }
-        with running(folder, "--cluster", str(folder), **environment) as server:
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, cores[:-1] or cores)
+        with running(folder, "--cluster", str(folder), "--memory", MEMORY, **environment) as server:
+            os.sched_setaffinity(0, cores[-1:])
             asyncio.run(measure(server, seconds, clients))
 
 

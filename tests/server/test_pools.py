@@ -7,6 +7,7 @@ import gc
 import os
 import threading
 import weakref
+from collections import Counter
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
@@ -14,7 +15,7 @@ from functools import partial
 import pytest
 
 from omnigraph.server import pools as pools_module
-from omnigraph.server.pools import BULK_THREADS, Pools
+from omnigraph.server.pools import BULK_THREADS, LOOK_S, MAX_AHEAD_S, READ_THREADS, Pools
 from omnigraph.server.telemetry import Metrics
 
 VALUE: ContextVar[str] = ContextVar("VALUE", default="")
@@ -171,4 +172,112 @@ def test_endless_reads_of_one_owner_leave_threads_to_the_others() -> None:
         return answers[-1]
 
     assert asyncio.run(go()) == "answer"
+    pools.close()
+
+
+def order_of_turns(pools: Pools, waiting: list[tuple[str, float]], clock: list[float]) -> list[str]:
+    """The owners of reads that wait together, in the order in which they run: each takes so many seconds of the clock."""
+    may_begin, begun = threading.Event(), list[str]()
+
+    def work(owner: str, seconds: float) -> None:
+        begun.append(owner)
+        clock[0] += seconds
+
+    async def go() -> None:
+        first = asyncio.ensure_future(pools.run("read", partial(may_begin.wait, 60), "first"))
+        await asyncio.sleep(0)  # It has the only place.
+        others = [asyncio.ensure_future(pools.run("read", partial(work, *each), each[0])) for each in waiting]
+        await asyncio.sleep(0)
+        may_begin.set()
+        await asyncio.gather(first, *others)
+
+    asyncio.run(go())
+    return begun
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    monkeypatch.setattr(pools_module, "LOOK_S", 3600.0)  # no read takes long in real time
+    return [0.0]
+
+
+def test_an_owner_with_many_reads_waits_behind_one_with_few(clock: list[float]) -> None:
+    pools = Pools(clock=lambda: clock[0])
+    waiting = [("eve", 1.0)] * 6 + [("ada", 1.0)] * 2 + [("bo", 1.0)]
+    assert order_of_turns(pools, waiting, clock) == ["eve", "ada", "bo", "eve", "ada", "eve", "eve", "eve", "eve"]
+    pools.close()
+
+
+def test_owners_take_turns_by_time_and_not_by_number(clock: list[float]) -> None:
+    pools = Pools(clock=lambda: clock[0])
+    waiting = [("eve", 3.0)] * 3 + [("ada", 1.0)] * 6
+    assert order_of_turns(pools, waiting, clock) == ["eve", *["ada"] * 3, "eve", *["ada"] * 3, "eve"]
+    pools.close()
+
+
+def test_an_owner_that_used_much_before_is_not_kept_away_when_others_come(clock: list[float]) -> None:
+    """What nobody else wanted costs nothing, and a debt to those who wait has a bound."""
+    pools = Pools(clock=lambda: clock[0])
+    assert order_of_turns(pools, [("eve", 1_000.0)], clock) == ["eve"]
+    assert order_of_turns(pools, [("ada", 1.0), ("eve", 1.0)], clock) == ["ada", "eve"]
+    ahead = int(MAX_AHEAD_S)
+    waiting = [("eve", 1_000.0), ("eve", 1.0), *[("ada", 1.0)] * 3 * ahead]
+    assert order_of_turns(pools, waiting, clock) == ["eve", *["ada"] * ahead, "eve", *["ada"] * 2 * ahead]
+    pools.close()
+
+
+def test_an_owner_that_comes_later_is_owed_nothing_for_the_time_before(clock: list[float]) -> None:
+    pools, begun = Pools(clock=lambda: clock[0]), list[str]()
+    may_begin, others_wait = threading.Event(), threading.Event()
+
+    def work(owner: str, seconds: float) -> None:
+        begun.append(owner)
+        clock[0] += seconds
+
+    async def go() -> None:
+        loop, later = asyncio.get_running_loop(), list[asyncio.Future[None]]()
+
+        def come() -> None:
+            later.extend(asyncio.ensure_future(pools.run("read", partial(work, "bo", 1.0), "bo")) for _ in range(4))
+            loop.call_soon(others_wait.set)
+
+        def second() -> None:
+            loop.call_soon_threadsafe(come)
+            others_wait.wait(60)
+            work("eve", 2.0)
+
+        reads = [partial(may_begin.wait, 60), partial(work, "eve", 2.0), second, partial(work, "eve", 2.0)]
+        eves = [asyncio.ensure_future(pools.run("read", read, "eve")) for read in reads]
+        await asyncio.sleep(0)
+        may_begin.set()
+        await asyncio.gather(*eves)
+        await asyncio.gather(*later)
+
+    asyncio.run(go())
+    assert begun == ["eve", "eve", "bo", "bo", "eve", "bo", "bo"]
+    pools.close()
+
+
+def test_owners_of_endless_reads_share_the_threads_equally() -> None:
+    pools, may_end, begun = Pools(), threading.Event(), Counter[str]()
+    owners = ("ada", "bo", "eve")
+
+    def work(owner: str) -> None:
+        begun[owner] += 1
+        may_end.wait(60)
+
+    async def go() -> Counter[str]:
+        endless = [
+            asyncio.ensure_future(pools.run("read", partial(work, owner), owner))
+            for owner in owners
+            for _ in range(READ_THREADS)
+        ]
+        while begun.total() < len(owners) * (READ_THREADS // len(owners)):
+            await asyncio.sleep(LOOK_S)
+        at_once = begun.copy()
+        may_end.set()
+        await asyncio.gather(*endless)
+        return at_once
+
+    assert asyncio.run(go()) == dict.fromkeys(owners, READ_THREADS // len(owners))
     pools.close()

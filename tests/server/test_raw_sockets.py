@@ -27,6 +27,7 @@ from omnigraph.server.settings import Limits
 
 LIMITS = Limits()
 BEYOND = LIMITS.header_bytes + 2 * HEAD_PIECE_BYTES
+MUCH = 512 * 2**20
 LINE = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 
 
@@ -141,6 +142,16 @@ def test_headers_without_end_take_neither_memory_nor_the_event_loop(server: Runn
     for attacker in attackers:
         attacker.socket.close()
     assert memory_of(server) - before < 40 * 2**20
+
+
+def test_little_is_read_of_a_client_that_was_refused(server: Running) -> None:
+    """More than the buffers of both kernels hold is not taken, however fast it comes."""
+    attacker, sent = Raw(server), 0
+    with attacker.socket, suppress(OSError):
+        attacker.send(LINE + b"X: " + b"a" * BEYOND)
+        while sent < MUCH:
+            sent += attacker.socket.send(b"a" * 2**20)
+    assert sent < MUCH
 
 
 def test_refused_heads_are_in_the_log(server: Running) -> None:

@@ -1,14 +1,18 @@
 """Thread pools for the engine, with a bounded number of threads for each kind of work.
 
 Python runs one thread at a time. Short reads in several threads spend more time on switching than on reading, so they run one after
-another; a task that turns out to be long makes room for the next one. One owner's reads have at most half of the threads at a
-time, so that endless ones leave the other half to everybody else.
+another; a task that turns out to be long makes room for the next one.
+
+Owners who want more than there is share it equally. Threads: each has at most its part of them, one of five owners one of eight;
+a lone reader has half, so that endless reads leave the other half to whoever comes. Time: the owner whose tasks took the least goes first, so it
+matters neither how many requests an owner sends nor how long they take.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import math
 import os
 import threading
 import time
@@ -35,18 +39,26 @@ LOOK_S = 0.005
 """While work waits for a thread, the loop looks at this interval: it delivers answers together, because each delivery interrupts the
 thread that works, and what it sees at work twice takes long."""
 
+MAX_AHEAD_S = 5.0
+"""An owner whose tasks took so much longer than those of another, or longer still, is behind it for so long: also the greatest user comes in the end."""
+
 _Outcome = tuple[Any, BaseException | None]
 
 
 class Pools:
     """`observe` is called with the seconds that each task waited for a thread."""
 
-    def __init__(self, observe: Callable[[str, float], None] = lambda _pool, _seconds: None) -> None:
+    def __init__(
+        self,
+        observe: Callable[[str, float], None] = lambda _pool, _seconds: None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
         self._observe = observe
+        self._clock = clock
         self._pools = {
-            "read": _Threads("omnigraph-read", READ_THREADS, SHORT_READS, READ_THREADS // 2),
-            "write": _Threads("omnigraph-write", WRITE_THREADS, WRITE_THREADS, WRITE_THREADS),
-            "bulk": _Threads("omnigraph-bulk", BULK_THREADS, BULK_THREADS, BULK_THREADS),
+            "read": _Threads("omnigraph-read", READ_THREADS, SHORT_READS, READ_THREADS // 2, clock),
+            "write": _Threads("omnigraph-write", WRITE_THREADS, WRITE_THREADS, WRITE_THREADS, clock),
+            "bulk": _Threads("omnigraph-bulk", BULK_THREADS, BULK_THREADS, BULK_THREADS, clock),
         }
 
     async def run(self, pool: Pool, work: Callable[[], T], owner: str = "") -> T:
@@ -55,7 +67,7 @@ class Pools:
             return work()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
-        started = partial(self._started, pool, time.perf_counter(), contextvars.copy_context(), work)
+        started = partial(self._started, pool, self._clock(), contextvars.copy_context(), work)
         self._pools[pool].add(_Task(started, loop, answer, owner))
         try:
             return await answer
@@ -63,7 +75,7 @@ class Pools:
             del answer  # an error holds this frame, which must not hold the error
 
     def _started(self, pool: str, queued_at: float, context: contextvars.Context, work: Callable[[], T]) -> T:
-        self._observe(pool, time.perf_counter() - queued_at)
+        self._observe(pool, self._clock() - queued_at)
         return context.run(work)
 
     def close(self) -> None:
@@ -98,9 +110,9 @@ class _Threads:
     """At most `size` threads, which do at most `places` tasks at once, long ones not counted, and at most `share` of one owner. They
     end with this object, or when it is told to."""
 
-    def __init__(self, name: str, size: int, places: int, share: int) -> None:
+    def __init__(self, name: str, size: int, places: int, share: int, clock: Callable[[], float]) -> None:
         self._name = name
-        self._tasks = _Tasks(name, size, places, share)
+        self._tasks = _Tasks(name, size, places, share, clock)
         self._looking: asyncio.AbstractEventLoop | None = None
         """The loop that will look."""
         self.end = weakref.finalize(self, self._tasks.close)
@@ -127,13 +139,17 @@ class _Threads:
 class _Tasks:
     """The tasks of a pool, and the threads that do them. A thread does tasks as long as it has a place, and then waits to be woken."""
 
-    def __init__(self, name: str, size: int, places: int, share: int) -> None:
+    def __init__(self, name: str, size: int, places: int, share: int, clock: Callable[[], float]) -> None:
         self._name = name
         self._share = share
+        self._clock = clock
         self._lock = threading.Lock()
-        self._waiting: deque[_Task] = deque()
+        self._waiting: dict[str, deque[_Task]] = {}
+        """By owner; those of one in the order in which they came."""
         self._running: set[_Task] = set()
         self._running_of: Counter[str] = Counter()
+        self._turns: dict[str, float] = {}
+        """When an owner is next: the seconds that its tasks took, counted from the turn of whoever was next when it came."""
         self._done: deque[tuple[_Task, _Outcome]] = deque()
         self._free_places = places
         self._idle_threads = 0
@@ -149,8 +165,22 @@ class _Tasks:
 
     def add(self, task: _Task) -> None:
         with self._lock:
-            self._waiting.append(task)
+            if task.owner not in self._waiting and not self._running_of[task.owner]:
+                self._come(task.owner)
+            self._waiting.setdefault(task.owner, deque()).append(task)
             self._fill()
+
+    def _come(self, owner: str) -> None:
+        """An owner without work has some: it is owed nothing for the time before, and owes what it has used more than the others.
+        The lock is held."""
+        at_work = self._with_work
+        first = min((self._turns[name] for name in at_work), default=math.inf)
+        self._turns = {name: turn for name, turn in self._turns.items() if turn > first or name in at_work}
+        self._turns.setdefault(owner, first if at_work else 0.0)
+
+    @property
+    def _with_work(self) -> set[str]:
+        return self._waiting.keys() | self._running_of.keys()
 
     def make_room(self) -> None:
         """Long tasks give up their slots, so that they keep no others waiting. Elapsed time alone is not enough: a thread may have waited for the loop itself."""
@@ -177,11 +207,13 @@ class _Tasks:
             self._coming_threads += 1
 
     def _ready(self) -> int:
-        """How many waiting tasks may run now: no more of one owner than its share. The lock is held."""
-        left: dict[str, int] = {}
-        for task in self._waiting:
-            left[task.owner] = left.get(task.owner, self._share - self._running_of[task.owner]) - 1
-        return len(self._waiting) + sum(min(places, 0) for places in left.values())
+        """How many waiting tasks may run now: no more of one owner than its part. The lock is held."""
+        part = self._part()
+        return sum(max(min(len(tasks), part - self._running_of[name]), 0) for name, tasks in self._waiting.items())
+
+    def _part(self) -> int:
+        """Of the threads, for each owner with work. The lock is held."""
+        return max(min(self._share, self._size // max(len(self._with_work), 1)), 1)
 
     def _work(self) -> None:
         """The main loop of a thread, which is started and woken with a slot."""
@@ -196,27 +228,33 @@ class _Tasks:
 
     def _next(self, *, has_place: bool) -> _Task | None:
         """The thread's next task; without one it waits. The lock is held."""
-        if has_place:
-            for place, task in enumerate(self._waiting):
-                if self._running_of[task.owner] < self._share:
-                    del self._waiting[place]
-                    self._running.add(task)
-                    self._running_of[task.owner] += 1
-                    return task
+        part = self._part()
+        owners = [owner for owner in self._waiting if self._running_of[owner] < part]
+        if has_place and owners:
+            owner = min(owners, key=self._turns.__getitem__)
+            task = self._waiting[owner].popleft()
+            if not self._waiting[owner]:
+                del self._waiting[owner]
+            self._running.add(task)
+            self._running_of[owner] += 1
+            return task
         self._free_places += has_place
         self._idle_threads += 1
         return None
 
     def _do(self, task: _Task) -> _Task | None:
         """The next task. It is taken before this one's end is told: who then asks for more finds the thread where it is."""
+        begin = self._clock()
         outcome = _outcome(task.work)
         with self._lock:
+            first = min(self._turns[name] for name in self._with_work)
+            self._turns[task.owner] = min(self._turns[task.owner] + self._clock() - begin, first + MAX_AHEAD_S)
             self._running.discard(task)
             self._running_of[task.owner] -= 1
             if not self._running_of[task.owner]:
                 del self._running_of[task.owner]
             self._done.append((task, outcome))
-            is_awaited = task.is_long or not self._waiting  # otherwise it is delivered with others, at the next look
+            is_awaited = task.is_long or not self._ready()  # otherwise it is delivered with others, at the next look
             has_place = not task.is_long or self._free_places > 0
             if task.is_long and has_place:
                 self._free_places -= 1

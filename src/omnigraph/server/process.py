@@ -38,6 +38,8 @@ HEAD_PIECE_BYTES = 1_024
 LINGER_S = 1.0
 """After a refusal the client's bytes are discarded for so long: to close at once would reset the connection, and the client would
 lose the answer."""
+MAX_DISCARDED_BYTES = 2**20
+"""Of a refused client: then its bytes are no longer read, because to read them keeps the event loop from those of others."""
 LAST_REQUEST_S = 0.5
 """When the server stops, a request on a connection that is idle may be on its way: so long it is still answered."""
 
@@ -53,6 +55,7 @@ class HttpConnection(HttpToolsProtocol):
         self._is_head_complete = False
         self._is_refused = False
         """Or nothing more is answered: what the client sends is discarded."""
+        self._discarded_bytes = 0
         self._is_stopping = False
 
     def shutdown(self) -> None:
@@ -79,6 +82,10 @@ class HttpConnection(HttpToolsProtocol):
             read = self._head_bytes + self._unreported_bytes
             if read > self._limits.header_bytes + HEAD_PIECE_BYTES and not self._is_refused:
                 self._refuse()
+        if self._is_refused and not self.transport.is_closing():
+            self._discarded_bytes += len(data) - start
+            if self._discarded_bytes > MAX_DISCARDED_BYTES:
+                self.transport.pause_reading()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -190,6 +197,9 @@ _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 MAX_HEAPS = 2
 ACCEPTING_S = 1.0
 """After a signal to stop; clients that go on connecting do not keep the server."""
+SWITCH_S = 0.001
+"""A thread that computes in Python lets another run after this time: short requests switch several times, and Python's own 5 ms each
+time make them wait for whoever compiles a long query."""
 _M_ARENA_MAX = -8
 """Of <malloc.h>."""
 _LOOK_SECONDS = 0.2
@@ -247,6 +257,7 @@ def serve(
 ) -> int:
     """Serve until a signal arrives, and return the exit code. `announce` is called with the address once the server listens."""
     _share_heaps()
+    sys.setswitchinterval(SWITCH_S)
     with bound_socket(listening.host, listening.port) as bound:
         worker = _Worker(source, listening, settings, bound, announce)
         return _run(worker) if listening.workers == 1 else _Supervisor(worker).run()
