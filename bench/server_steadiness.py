@@ -26,7 +26,7 @@ from pathlib import Path
 from bench_server import SCHEMA, Connection, memory_of, processor_seconds
 
 import omnigraph as og
-from omnigraph.cluster.apply import apply
+from omnigraph.cluster.applying import apply
 from omnigraph.cluster.config import read_config
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
