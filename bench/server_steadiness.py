@@ -123,7 +123,9 @@ async def attack(address: str, number: int) -> None:
             else:
                 connection = Connection(address, "t-mallory" if number % 4 == 2 else "t-eve")
                 await connection.open()
-                body = {1: {"query": ENDLESS}, 2: {"query": WIDE}, 3: {"query": POINT, "params": {"name": "p1"}}}[number % 4]
+                body = {1: {"query": ENDLESS}, 2: {"query": WIDE}, 3: {"query": POINT, "params": {"name": "p1"}}}[
+                    number % 4
+                ]
                 for _ in range(1_000 if number % 4 == 3 else 1):
                     await asyncio.wait_for(connection.post("query", json.dumps(body).encode()), 20)
         await asyncio.sleep(0.01)

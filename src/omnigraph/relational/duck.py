@@ -9,11 +9,16 @@ All spill to disk beyond. A forked child opens its own and leaves its parent's a
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import fcntl
+import itertools
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph._internal.runtime import WorkingMemory
@@ -64,6 +69,59 @@ BATCH_CELLS = 2_000_000
 """A batch of many columns has fewer rows."""
 
 
+# Where queries spill: one folder for each process, which is removed when the process ends.
+#
+# A process that is killed leaves its folder, of any size. So each holds the lock of a file in its own, and removes those of its user whose
+# lock it can take: by the number of a process nobody can tell whether it lives, if containers share the folder of temporary files.
+
+SPILL_PREFIX = "omnigraph-spill-"
+SPILL_LOCK = "lock"
+_numbers = itertools.count()
+
+
+@cache
+def _spill_folder(process: int) -> Path:
+    """That of this process, which has this number."""
+    sweep_spills(Path(tempfile.gettempdir()))
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=SPILL_PREFIX))
+        lock = os.open(folder / SPILL_LOCK, os.O_RDWR | os.O_CREAT, 0o600)  # held until the process ends
+        if _is_taken(lock) and (folder / SPILL_LOCK).exists():
+            break
+        os.close(lock)  # another process has found the file before it was locked, and removes the folder
+    atexit.register(_remove_spill_folder, folder, process)
+    return folder
+
+
+def _is_taken(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks: nobody can take this one, so nobody removes the folder
+        return True
+    return True
+
+
+def _remove_spill_folder(folder: Path, process: int) -> None:
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep_spills(parent: Path) -> None:
+    """Remove the folders of processes of this user that have ended."""
+    for folder in parent.glob(f"{SPILL_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+                continue
+            lock = os.open(folder / SPILL_LOCK, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # OSError: its process lives
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(lock)
+
+
 class Database:
     """One database of the process. Connections are borrowed, one per query at a time."""
 
@@ -82,9 +140,7 @@ class Database:
 
         config = {
             "memory_limit": self.memory_limit,
-            "temp_directory": os.path.join(
-                tempfile.gettempdir(), f"omnigraph-spill-{os.getpid()}-{self._name}-{self.memory_limit}"
-            ),
+            "temp_directory": str(_spill_folder(os.getpid()) / f"{self._name}-{next(_numbers)}"),
             "python_enable_replacements": "false",
             "autoinstall_known_extensions": "false",
             **self._settings,
