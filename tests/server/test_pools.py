@@ -203,14 +203,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_an_owner_with_many_reads_waits_behind_one_with_few(clock: list[float]) -> None:
     pools = Pools(clock=lambda: clock[0])
-    waiting = [("eve", 1.0)] * 6 + [("ada", 1.0)] * 2 + [("bo", 1.0)]
+    waiting = [("eve", 0.01)] * 6 + [("ada", 0.01)] * 2 + [("bo", 0.01)]
     assert order_of_turns(pools, waiting, clock) == ["eve", "ada", "bo", "eve", "ada", "eve", "eve", "eve", "eve"]
     pools.close()
 
 
 def test_owners_take_turns_by_time_and_not_by_number(clock: list[float]) -> None:
     pools = Pools(clock=lambda: clock[0])
-    waiting = [("eve", 3.0)] * 3 + [("ada", 1.0)] * 6
+    waiting = [("eve", 0.03)] * 3 + [("ada", 0.01)] * 6
     assert order_of_turns(pools, waiting, clock) == ["eve", *["ada"] * 3, "eve", *["ada"] * 3, "eve"]
     pools.close()
 
@@ -220,9 +220,8 @@ def test_an_owner_that_used_much_before_is_not_kept_away_when_others_come(clock:
     pools = Pools(clock=lambda: clock[0])
     assert order_of_turns(pools, [("eve", 1_000.0)], clock) == ["eve"]
     assert order_of_turns(pools, [("ada", 1.0), ("eve", 1.0)], clock) == ["ada", "eve"]
-    ahead = int(MAX_AHEAD_S)
-    waiting = [("eve", 1_000.0), ("eve", 1.0), *[("ada", 1.0)] * 3 * ahead]
-    assert order_of_turns(pools, waiting, clock) == ["eve", *["ada"] * ahead, "eve", *["ada"] * 2 * ahead]
+    waiting = [("eve", 1_000.0), ("eve", 1.0), *[("ada", MAX_AHEAD_S / 4)] * 9]
+    assert order_of_turns(pools, waiting, clock) == ["eve", *["ada"] * 4, "eve", *["ada"] * 5]
     pools.close()
 
 
@@ -238,15 +237,15 @@ def test_an_owner_that_comes_later_is_owed_nothing_for_the_time_before(clock: li
         loop, later = asyncio.get_running_loop(), list[asyncio.Future[None]]()
 
         def come() -> None:
-            later.extend(asyncio.ensure_future(pools.run("read", partial(work, "bo", 1.0), "bo")) for _ in range(4))
+            later.extend(asyncio.ensure_future(pools.run("read", partial(work, "bo", 0.01), "bo")) for _ in range(4))
             loop.call_soon(others_wait.set)
 
         def second() -> None:
             loop.call_soon_threadsafe(come)
             others_wait.wait(60)
-            work("eve", 2.0)
+            work("eve", 0.02)
 
-        reads = [partial(may_begin.wait, 60), partial(work, "eve", 2.0), second, partial(work, "eve", 2.0)]
+        reads = [partial(may_begin.wait, 60), partial(work, "eve", 0.02), second, partial(work, "eve", 0.02)]
         eves = [asyncio.ensure_future(pools.run("read", read, "eve")) for read in reads]
         await asyncio.sleep(0)
         may_begin.set()
@@ -255,6 +254,51 @@ def test_an_owner_that_comes_later_is_owed_nothing_for_the_time_before(clock: li
 
     asyncio.run(go())
     assert begun == ["eve", "eve", "bo", "bo", "eve", "bo", "bo"]
+    pools.close()
+
+
+@pytest.mark.parametrize(("held_by_bo", "first"), [(0.02, "bo"), (0.08, "ada")])
+def test_a_read_counts_as_long_as_it_has_a_place(
+    held_by_bo: float, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    pools, begun = Pools(clock=lambda: clock[0]), list[str]()
+    begins, may_end, cy_may_end, bo_may_end = (threading.Event() for _ in range(4))
+
+    def blocked(may_end: threading.Event) -> None:
+        begins.set()
+        may_end.wait(60)
+
+    async def start(owner: str, may_end: threading.Event) -> asyncio.Future[None]:
+        begins.clear()
+        read = asyncio.ensure_future(pools.run("read", partial(blocked, may_end), owner))
+        while not begins.is_set():
+            await asyncio.sleep(0)
+        return read
+
+    async def go() -> None:
+        cy = await start("cy", cy_may_end)  # somebody always has work
+        await pools.run("read", lambda: None, "bo")  # cy has given up its place
+        ada = await start("ada", may_end)
+        clock[0] += 0.05
+        await pools.run("read", lambda: None, "bo")  # and so has ada
+        clock[0] += 1_000.0
+        may_end.set()
+        await ada
+        monkeypatch.setattr(pools_module, "LOOK_S", 3600.0)
+        bo = await start("bo", bo_may_end)
+        waiting = [
+            asyncio.ensure_future(pools.run("read", partial(begun.append, owner), owner)) for owner in ("ada", "bo")
+        ]
+        await asyncio.sleep(0)
+        clock[0] += held_by_bo
+        bo_may_end.set()
+        await asyncio.gather(bo, *waiting)
+        cy_may_end.set()
+        await cy
+
+    asyncio.run(go())
+    assert begun[0] == first
     pools.close()
 
 

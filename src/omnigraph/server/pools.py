@@ -4,8 +4,8 @@ Python runs one thread at a time. Short reads in several threads spend more time
 another; a task that turns out to be long makes room for the next one.
 
 Owners who want more than there is share it equally. Threads: each has at most its part of them, one of five owners one of eight;
-a lone reader has half, so that endless reads leave the other half to whoever comes. Time: the owner whose tasks took the least goes first, so it
-matters neither how many requests an owner sends nor how long they take.
+a lone reader has half, so that endless reads leave the other half to whoever comes. Places: the owner whose tasks had them for the
+shortest time goes first, so it does not matter how many requests an owner sends.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ LOOK_S = 0.005
 """While work waits for a thread, the loop looks at this interval: it delivers answers together, because each delivery interrupts the
 thread that works, and what it sees at work twice takes long."""
 
-MAX_AHEAD_S = 5.0
-"""An owner whose tasks took so much longer than those of another, or longer still, is behind it for so long: also the greatest user comes in the end."""
+MAX_AHEAD_S = 0.1
+"""An owner whose tasks had places for so much longer than those of another, or longer still, is behind it for so long and no longer."""
 
 _Outcome = tuple[Any, BaseException | None]
 
@@ -94,6 +94,7 @@ class _Task:
     """At work, by a look before."""
     is_long: bool = False
     """Its place was given to another task."""
+    begun_at: float = 0.0
 
     def settle(self, outcome: _Outcome) -> None:
         """Runs on the loop. A cancelled task has no waiter any more."""
@@ -149,7 +150,7 @@ class _Tasks:
         self._running: set[_Task] = set()
         self._running_of: Counter[str] = Counter()
         self._turns: dict[str, float] = {}
-        """When an owner is next: the seconds that its tasks took, counted from the turn of whoever was next when it came."""
+        """When an owner is next: the seconds for which its tasks had places, counted from the turn of whoever was next when it came."""
         self._done: deque[tuple[_Task, _Outcome]] = deque()
         self._free_places = places
         self._idle_threads = 0
@@ -187,10 +188,17 @@ class _Tasks:
         with self._lock:
             for task in self._running:
                 if task.was_seen and not task.is_long:
+                    self._charge(task)
                     task.is_long = True
                     self._free_places += 1
                 task.was_seen = True
             self._fill()
+
+    def _charge(self, task: _Task) -> None:
+        """The task gives up its place. The lock is held."""
+        first = min(self._turns[name] for name in self._with_work)
+        taken = self._clock() - task.begun_at
+        self._turns[task.owner] = min(self._turns[task.owner] + taken, first + MAX_AHEAD_S)
 
     def _fill(self) -> None:
         """Provide a thread for each free slot and waiting task. The lock is held."""
@@ -235,6 +243,7 @@ class _Tasks:
             task = self._waiting[owner].popleft()
             if not self._waiting[owner]:
                 del self._waiting[owner]
+            task.begun_at = self._clock()
             self._running.add(task)
             self._running_of[owner] += 1
             return task
@@ -244,11 +253,10 @@ class _Tasks:
 
     def _do(self, task: _Task) -> _Task | None:
         """The next task. It is taken before this one's end is told: who then asks for more finds the thread where it is."""
-        begin = self._clock()
         outcome = _outcome(task.work)
         with self._lock:
-            first = min(self._turns[name] for name in self._with_work)
-            self._turns[task.owner] = min(self._turns[task.owner] + self._clock() - begin, first + MAX_AHEAD_S)
+            if not task.is_long:
+                self._charge(task)
             self._running.discard(task)
             self._running_of[task.owner] -= 1
             if not self._running_of[task.owner]:
