@@ -255,7 +255,7 @@ class _Transfer:
         if theirs.incarnation != self.ours.incarnation:
             raise NotFastForward(
                 f"branch '{self.branch}' of {self.target.store.uri} is not the one of {self.source.store.uri}: "
-                "one of them was deleted and created again",
+                "it was deleted and created again, or created on either side",
                 hint=f"delete one of them: omnigraph branch delete {self.branch} --store ...",
             )
         same = history.log.by_seq(self.ours, their_head.ref.seq) if their_head.ref.seq <= our_head.ref.seq else None
