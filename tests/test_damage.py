@@ -481,7 +481,7 @@ def test_a_damaged_plan_is_listed_as_such_and_stops_nobody(folder: Path) -> None
     graph = og.open(folder)
     (prepared,) = graph.recovery.list()
     assert (prepared.commit_id, prepared.state, prepared.branch) == (file.stem, "damaged", None)
-    with pytest.raises(Damaged, match=f"recovery discard {file.stem}"):
+    with pytest.raises(Damaged, match=f"recovery {file.stem} --discard"):
         graph.recovery.resume(file.stem)
     assert graph.maintenance.storage().types
     graph.maintenance.cleanup(keep=1)

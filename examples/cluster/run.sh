@@ -15,7 +15,7 @@ NAME=master start org.apache.spark.deploy.master.Master --host 127.0.0.1 --port 
 NAME=worker-1 start org.apache.spark.deploy.worker.Worker --cores 1 --memory 1g --webui-port 0 "$MASTER"
 NAME=worker-2 start org.apache.spark.deploy.worker.Worker --cores 1 --memory 1g --webui-port 0 "$MASTER"
 
-omnigraph init --schema "$here/people.pg" "$graph"
+omnigraph init "$graph" --schema "$here/people.pg"
 python "$here/write_input.py"
 omnigraph load "$graph" --data "s3://$BUCKET/in/" --mode append --engine "$MASTER" --json > receipt.json 2> load.log &
 loading=$!

@@ -21,7 +21,7 @@ def prepared(run_cli: RunCli) -> str:
     arm(Failpoint.LOAD_BEFORE_PUBLISH, raising(FailpointReached("died")))
     with pytest.raises(FailpointReached):
         run_cli(LOAD)
-    (plan,) = json.loads(run_cli(["recovery", "list", "--json"]).out)["prepared"]
+    (plan,) = json.loads(run_cli(["recovery", "--json"]).out)["prepared"]
     assert (plan["branch"], plan["kind"], plan["total_entities"]) == ("main", "load", 2)
     return str(plan["graph_commit_id"])
 
@@ -29,18 +29,18 @@ def prepared(run_cli: RunCli) -> str:
 @pytest.mark.usefixtures("stores_every_commit")
 def test_a_prepared_load_is_listed_and_resumed(run_cli: RunCli) -> None:
     commit = prepared(run_cli)
-    assert commit in run_cli(["recovery", "list"]).out
-    assert run_cli(["recovery", "resume", commit]).out == f"published {commit} on main\n"
-    assert json.loads(run_cli(["commit", "show", commit, "--json"]).out)["kind"] == "load"
-    assert run_cli(["recovery", "list"]).out == "(none)\n"
+    assert commit in run_cli(["recovery"]).out
+    assert run_cli(["recovery", commit, "--resume"]).out == f"published {commit} on main\n"
+    assert json.loads(run_cli(["show", commit, "--json"]).out)["kind"] == "load"
+    assert run_cli(["recovery"]).out == "(none)\n"
 
 
 @pytest.mark.usefixtures("stores_every_commit")
 def test_a_prepared_load_is_discarded(run_cli: RunCli) -> None:
     commit = prepared(run_cli)
-    assert json.loads(run_cli(["recovery", "discard", commit, "--json"]).out) == {"discarded": commit}
-    assert run_cli(["recovery", "list"]).out == "(none)\n"
-    assert run_cli(["commit", "show", commit]).code == 1
+    assert json.loads(run_cli(["recovery", commit, "--discard", "--json"]).out) == {"discarded": commit}
+    assert run_cli(["recovery"]).out == "(none)\n"
+    assert run_cli(["show", commit]).code == 1
 
 
 def test_export_and_load_give_the_same_graph(run_cli: RunCli) -> None:
@@ -59,14 +59,14 @@ def test_optimize(run_cli: RunCli) -> None:
 
 
 def test_optimize_says_what_it_would_do_and_does_nothing(run_cli: RunCli) -> None:
-    head = run_cli(["commit", "list", "--limit", "1"]).out
+    head = run_cli(["log", "--limit", "1"]).out
     found = json.loads(run_cli(["optimize", "--dry-run", "--json"]).out)
     assert found["dry_run"]
     assert "commit" not in found
     assert any(table["actions"] for table in found["tables"])
     assert {"rows", "fragments", "deleted_rows", "bytes", "indexes", "pending"} == set(found["tables"][0]["before"])
     assert "would be done" in run_cli(["optimize", "--dry-run"]).out
-    assert run_cli(["commit", "list", "--limit", "1"]).out == head
+    assert run_cli(["log", "--limit", "1"]).out == head
 
 
 def test_a_clone_is_pushed_to_and_pulled_from(run_cli: RunCli) -> None:
@@ -171,7 +171,7 @@ def test_exit_codes_and_receipts_tell_a_scheduler_what_happened(run_cli: RunCli)
         error = json.loads(ran.out or ran.err)["error"]
         assert (ran.code, error["code"], error["retry"]) == (code, name, False), ran
     assert (
-        json.loads(run_cli(["commit", "list", "--json"]).out)["commits"][0]["graph_commit_id"]
+        json.loads(run_cli(["log", "--json"]).out)["commits"][0]["graph_commit_id"]
         == (made["commit"]["graph_commit_id"])
     )
 

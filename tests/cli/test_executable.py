@@ -34,7 +34,7 @@ def test_query_and_errors(folder: Path) -> None:
 
 
 def test_debug_shows_where_it_came_from(folder: Path) -> None:
-    failed = omnigraph("snapshot", "nowhere", "--debug")
+    failed = omnigraph("show", "./nowhere", "--debug")
     assert failed.returncode == 1
     assert "\nTraceback" in failed.stderr
     assert "GraphNotFound: there is no graph" in failed.stderr
@@ -130,7 +130,7 @@ def test_a_load_interrupted_at_the_last_moment_can_go_on(folder: Path) -> None:
     after, prepared = state(folder)
     assert after == heads
     for commit in prepared:
-        assert f"recovery resume {commit}" in said
+        assert f"recovery {commit} --resume" in said
 
 
 def test_an_interrupted_merge_leaves_no_trace(folder: Path) -> None:

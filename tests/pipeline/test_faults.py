@@ -107,7 +107,7 @@ def test_a_resume_that_is_refused_keeps_the_prepared_load(graph: og.Graph, write
     for _ in range(2):
         with pytest.raises(errors.KeyConflict) as caught:
             graph.recovery.resume(prepared.commit_id)
-        assert f"omnigraph recovery discard {prepared.commit_id}" in (caught.value.hint or "")
+        assert f"omnigraph recovery {prepared.commit_id} --discard" in (caught.value.hint or "")
         assert graph.recovery.list() == [prepared]
     graph.mutate('query gone() { delete Person where email = "x" }')
     assert graph.recovery.resume(prepared.commit_id).id == prepared.commit_id
@@ -241,7 +241,7 @@ def check_unknown_outcome(graph: og.Graph, load: Callable[[], object], heal: Cal
     with pytest.raises(errors.OutcomeUnknown) as caught:
         load()
     commit_id = caught.value.commit_id
-    assert f"omnigraph recovery resume {commit_id}" in (caught.value.hint or "")
+    assert f"omnigraph recovery {commit_id} --resume" in (caught.value.hint or "")
     heal()
     fresh = og.open(graph.uri, storage_options=graph._repository.tables.options or None)
     assert [branch.name for branch in fresh.branches.list()] == ["main", "review"]

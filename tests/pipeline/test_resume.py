@@ -253,9 +253,9 @@ def test_advice_for_a_load_that_cannot_be_resumed(
     assert [write.state for write in graph.recovery.list()] == [state]
     with pytest.raises(error) as caught:
         graph.recovery.resume(prepared.commit_id)
-    assert f"omnigraph recovery discard {prepared.commit_id}" in (caught.value.hint or "")
+    assert f"omnigraph recovery {prepared.commit_id} --discard" in (caught.value.hint or "")
     assert advice in (caught.value.hint or "")
-    assert "recovery resume" not in (caught.value.hint or "")
+    assert "--resume" not in (caught.value.hint or "")
 
 
 @pytest.mark.spark

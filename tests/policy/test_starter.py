@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import omnigraph as og
-from omnigraph.cli.commands.policies import STARTER
+from omnigraph.cli.commands.clusters import STARTER
 from omnigraph.policy.ask import ACTIONS
 from omnigraph.policy.bundle import policy_of
 from omnigraph.policy.simulate import extent

@@ -15,8 +15,7 @@ from omnigraph.cli.main import cli
 METHODS: dict[str, Callable[..., Any]] = {
     "branch merge": og.types.GraphBranches.merge,
     "cleanup": og.types.GraphMaintenance.cleanup,
-    "commit changes": og.Graph.commit_changes,
-    "commit list": og.Graph.commits,
+    "log": og.Graph.commits,
     "diff": og.Graph.diff,
     "embed": og.Graph.embed,
     "export": og.Graph.export,
@@ -31,7 +30,8 @@ METHODS: dict[str, Callable[..., Any]] = {
     "revert": og.Graph.revert,
     "schema apply": og.types.GraphSchema.apply,
     "schema plan": og.types.GraphSchema.plan,
-    "storage": og.types.GraphMaintenance.storage,
+    "show": og.Graph.commit_changes,
+    "status": og.types.GraphMaintenance.storage,
     "tag create": og.types.GraphTags.create,
     "verify": og.types.GraphMaintenance.verify,
 }

@@ -31,9 +31,7 @@ def write_rows(result: Rows, target: Target, format: RowFormat, *, replace: bool
             out.writelines(_csv(result._table) if format == "csv" else _json_lines(result._table))
             return
         if out.isatty():
-            raise UsageError(
-                f"{format} is not for a terminal", hint="write it to a file (--output FILE) or into a pipe"
-            )
+            raise UsageError(f"{format} is not for a terminal", hint="write it to a file (--out FILE) or into a pipe")
         _write_columns(zoned(result._table), out, format)
 
 

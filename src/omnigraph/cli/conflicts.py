@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 import click
 
+from omnigraph.cli.options import Decorator, together
 from omnigraph.cli.output import Output, cell, counted, line, time_text
 from omnigraph.errors import UsageError
 
@@ -116,40 +118,28 @@ FORM = "[{type_name, entity_id, take}] or [{type_name, entity_id, properties: {n
 _SIDES: Mapping[str, Take] = {"o": "ours", "t": "theirs", "b": "base"}
 
 
-def resolution_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--resolutions` and `--interactive`."""
-    interactive = click.option(
-        "--interactive", is_flag=True, help="Ask about each entity in conflict, whole or property by property."
-    )(function)
-    return click.option(
+resolution_options = together(
+    click.option(
         "--resolutions",
         metavar="FILE",
         help="What becomes of entities in conflict: JSON, [{type_name, entity_id, take, seen?, value?}], where take is ours, "
         "theirs, base, delete or value; or properties instead of take: {name: ours|theirs|base, or {value: ...}}. seen is "
         "the digest of the conflict that it was decided about (--dry-run --json).",
-    )(interactive)
+    ),
+    click.option(
+        "--interactive", is_flag=True, help="Ask about each entity in conflict, whole or property by property."
+    ),
+)
 
 
-def strategy_options(strategy: str, by: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def strategy_options(strategy: str, by: str) -> Decorator:
     """`--strategy`, `--by` and `--dry-run`; the arguments are the help of the first two."""
-
-    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
-        options = [
-            click.option(
-                "--strategy",
-                type=click.Choice(["fail", "ours", "theirs"]),
-                default="fail",
-                show_default=True,
-                help=strategy,
-            ),
-            click.option("--by", type=click.Choice(["row", "property"]), default="row", show_default=True, help=by),
-            click.option("--dry-run", is_flag=True, help="Show the outcome and the conflicts; publish nothing."),
-        ]
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorated
+    sides = click.Choice(["fail", "ours", "theirs"])
+    return together(
+        click.option("--strategy", type=sides, default="fail", show_default=True, help=strategy),
+        click.option("--by", type=click.Choice(["row", "property"]), default="row", show_default=True, help=by),
+        click.option("--dry-run", is_flag=True, help="Show the outcome and the conflicts; publish nothing."),
+    )
 
 
 def decisions(
@@ -269,3 +259,13 @@ def _shown(property: PropertyConflict, side: str) -> Any:
     """The value of one side; "-" if there is no such entity."""
     value = property.to_json().get(side, "-")
     return "null" if value is None else value
+
+
+def show_conflicts(out: Output, result: MergeResult, value: object, sentence: str) -> NoReturn:
+    """Print what a dry run found, and exit with code 1."""
+    count = len(result.conflicts) + len(result.schema_conflicts)
+    out.done(value, f"{sentence}: {counted(count, 'conflict', 'conflicts')}")
+    if not out.as_json:
+        print_conflicts(out, result.conflicts, result.schema_conflicts)
+        print(f"hint: {result.hint}", file=sys.stderr)
+    raise click.exceptions.Exit(1)

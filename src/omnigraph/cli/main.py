@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from importlib import import_module
 from types import TracebackType
 from typing import Any
 
 import click
 
-from omnigraph.cli.interruption import Terminated, end_cleanly_on_sigterm
-from omnigraph.cli.options import collect_nothing_at_the_end, collect_rarely, is_address, leave_pandas_out, shared_flags
+from omnigraph.cli.options import COMMANDS, is_address, shared_flags
 from omnigraph.cli.output import print_error
+from omnigraph.cli.process import (
+    Terminated,
+    collect_nothing_at_the_end,
+    collect_rarely,
+    end_cleanly_on_sigterm,
+    leave_pandas_out,
+)
 from omnigraph.errors import OmnigraphError, PreconditionFailed, UsageError
 
 EXIT_FAILURE = 1
@@ -22,34 +28,66 @@ EXIT_PRECONDITION = 4
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
 
-FORMER_NAMES = {"read": "query", "change": "mutate", "check": "lint"}
-"""Former names of commands; they still work, with a warning."""
+SPELLINGS: Mapping[str, str] = {
+    "blob get": "blob",
+    "blob stat": "blob --stat",
+    "change": "mutate",
+    "changes baseline": "changes",
+    "changes poll": "changes",
+    "changes show": "show --changes",
+    "check": "lint",
+    "cluster import": "cluster apply --import",
+    "cluster refresh": "cluster status --refresh",
+    "cluster validate": "cluster plan --offline",
+    "commit changes": "show --changes",
+    "commit list": "log",
+    "commit show": "show",
+    "graphs list": "graphs",
+    "ingest": "load --mode merge --from main",
+    "policy test": "policy validate",
+    "profile list": "profile",
+    "profile show": "profile --current",
+    "queries list": "graphs --cluster .",
+    "queries validate": "lint --cluster .",
+    "query check": "lint",
+    "query lint": "lint",
+    "read": "query",
+    "recovery discard": "recovery --discard",
+    "recovery list": "recovery",
+    "recovery resume": "recovery --resume",
+    "schema diff": "diff --schema",
+    "schema get": "schema show",
+    "skill": "examples skill",
+    "snapshot": "show --types",
+    "storage": "status --storage",
+    "token new": "token",
+}
+"""Other spellings of commands, of the reference implementation and former ones: they work, and are on a page of their own."""
+DEPRECATED = ("change", "check", "ingest", "query check", "query lint", "read")
+"""Those that come with a warning."""
+
+
+def documented(words: Sequence[str]) -> list[str]:
+    """The words of a command, if they begin with another spelling with the documented one in its place."""
+    for length in (2, 1):
+        spelling = " ".join(words[:length])
+        if len(words) >= length and spelling in SPELLINGS:
+            if spelling in DEPRECATED:
+                click.echo(f"warning: '{spelling}' is called '{SPELLINGS[spelling]}' now", err=True)
+            return [*SPELLINGS[spelling].split(), *words[length:]]
+    return [*words]
 
 
 HOMES: Mapping[str, tuple[str, ...]] = {
-    "agents": ("mcp",),
-    "algorithms": ("run",),
-    "blobs": ("blob",),
     "branches": ("branch", "tag"),
-    "clusters": ("cluster", "queries"),
-    "copies": ("clone", "push", "pull"),
-    "data": ("load", "import", "export"),
-    "embedding": ("embed",),
-    "examples": ("examples", "skill"),
-    "graphs": ("init", "snapshot", "optimize", "demo", "warm-up", "version"),
-    "health": ("verify", "repair"),
-    "history": ("commit", "log", "show", "diff", "blame", "revert", "changes"),
-    "pictures": ("picture",),
-    "policies": ("policy",),
-    "queries": ("query", "alias", "mutate", "lint"),
-    "recovery": ("recovery",),
+    "clusters": ("cluster", "policy"),
+    "data": ("load", "import", "export", "run", "blob"),
+    "graphs": ("init", "clone", "push", "pull", "demo", "examples", "warm-up", "version"),
+    "history": ("log", "show", "diff", "blame", "revert", "changes"),
+    "maintenance": ("status", "optimize", "cleanup", "verify", "repair", "recovery", "embed"),
+    "queries": ("query", "alias", "sql", "mutate", "shell", "lint", "picture"),
     "schemas": ("schema",),
-    "servers": ("login", "logout", "profile", "graphs"),
-    "serving": ("serve", "studio", "token"),
-    "shell": ("shell",),
-    "sql": ("sql",),
-    "status": ("status",),
-    "storage": ("cleanup", "storage"),
+    "serving": ("serve", "studio", "mcp", "graphs", "token", "login", "logout", "profile"),
 }
 """The modules of `cli/commands/`, and the first words of the commands in each."""
 _HOME_OF = {name: home for home, names in HOMES.items() for name in names}
@@ -59,19 +97,16 @@ class Commands(MutableMapping[str, click.Command]):
     """The commands by their first words. The module of a command is loaded when the command is used, so that a short one does not
     wait for the others."""
 
-    def __init__(self) -> None:
-        self._loaded: dict[str, click.Command] = {}
-
     def __getitem__(self, name: str) -> click.Command:
-        if name not in self._loaded:
-            import_module(f"omnigraph.cli.commands.{_HOME_OF[name]}").register(cli)
-        return self._loaded[name]
+        if name not in COMMANDS:
+            import_module(f"omnigraph.cli.commands.{_HOME_OF[name]}")
+        return COMMANDS[name]
 
     def __setitem__(self, name: str, command: click.Command) -> None:
-        self._loaded[name] = command
+        COMMANDS[name] = command
 
     def __delitem__(self, name: str) -> None:
-        del self._loaded[name]
+        del COMMANDS[name]
 
     def __contains__(self, name: object) -> bool:
         return name in _HOME_OF
@@ -84,22 +119,12 @@ class Commands(MutableMapping[str, click.Command]):
 
 
 class Program(click.Group):
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        now = FORMER_NAMES.get(cmd_name)
-        if now is not None:
-            click.echo(f"warning: '{cmd_name}' is called '{now}' now", err=True)
-        return super().get_command(ctx, now or cmd_name)
-
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolves a command; the address of a graph in its place opens the shell."""
-        if (
-            args
-            and args[0] not in self.commands
-            and args[0] not in FORMER_NAMES
-            and (is_address(args[0]) or "/" in args[0])
-        ):
+        """Resolves a command, in any of its spellings; the address of a graph in its place opens the shell."""
+        args = documented(args)
+        if args and args[0] not in self.commands and (is_address(args[0]) or "/" in args[0]):
             args = ["shell", *args]
         return super().resolve_command(ctx, args)
 
@@ -127,7 +152,7 @@ def cli(**_flags: Any) -> None:
     \b
     First steps:
       omnigraph demo --small
-      omnigraph init --schema people.pg ./people
+      omnigraph init ./people --schema people.pg
       omnigraph load ./people --data people.jsonl --mode append
       omnigraph query ./people -e 'match { $p: Person } return { $p.name }'
 

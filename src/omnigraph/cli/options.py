@@ -1,96 +1,49 @@
-"""The flags that commands share. A command refuses those that it does not use, before the verb as after it.
+"""How commands are declared, and the flags that they share. A command refuses those that it does not use, before the verb as after it.
 
 omnigraph --json query ...        the same as        omnigraph query ... --json
 """
 
 from __future__ import annotations
 
-import atexit
-import copy
 import functools
-import gc
+import math
 import os
 import re
-import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
 from omnigraph.cli.config import Config
-from omnigraph.cli.output import Output, print_cost
+from omnigraph.cli.output import FORMATS, Output, print_cost
+from omnigraph.cli.process import want_pandas
 from omnigraph.cli.settings import Settings
 from omnigraph.errors import UsageError
 
-# How commands start quickly and end.
-
-ALLOCATIONS = 50_000
-"""The number of allocations between two garbage collections. With Python's default there would be some hundred while modules are
-loaded, none of which finds garbage."""
-_PANDAS = "pandas"
-_SPARK = "pyspark"
-_DUCKDB = "duckdb"
-
-
-class _LeftOut:
-    """Hides pandas. Arrow imports it with its first value, which takes longer than most queries. Arrow works without it, and only
-    commands on Spark need it: it can be imported once Spark is loaded."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname == _PANDAS and _SPARK not in sys.modules:
-            raise ModuleNotFoundError("left out of this command", name=fullname)
-        return None
-
-
-_finder = _LeftOut()
-
-
-def leave_pandas_out() -> None:
-    """Hide pandas, in a process that runs only one command."""
-    if _PANDAS not in sys.modules:
-        sys.meta_path.insert(0, _finder)
-
-
-def want_pandas() -> None:
-    """Undo `leave_pandas_out`, before the engines load, in a command that runs on Spark."""
-    if _finder in sys.meta_path:
-        sys.meta_path.remove(_finder)
-
-
-def collect_rarely() -> None:
-    """Collect garbage rarely, in a process that runs only one command."""
-    gc.set_threshold(ALLOCATIONS, *gc.get_threshold()[1:])
-
-
-def collect_nothing_at_the_end() -> None:
-    """Skip the garbage collection at the end of the process, which would take as long as a short read. DuckDB needs it, and
-    complains about what is left."""
-    if _DUCKDB not in sys.modules:
-        gc.freeze()
-
-
-def end_process() -> NoReturn:
-    """Exit without finalizing the interpreter. In a shell, another thread may still be inside an engine, with a query that was
-    cancelled or a completion: finalization would make the process abort."""
-    atexit._run_exitfuncs()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
+Decorator = Callable[[Callable[..., Any]], Any]
 
 
 class Spelled(click.Option):
-    """An option with other spellings, `also`, which work and are shown only on the page of other spellings."""
+    """An option with other spellings, `also`, which work and are shown only on the page of other spellings. One with `instead` is
+    itself another spelling, of that."""
 
-    def __init__(self, declarations: Sequence[str], also: Sequence[str] = (), **options: Any) -> None:
-        super().__init__([*declarations, *also], **options)
+    def __init__(
+        self, declarations: Sequence[str], also: Sequence[str] = (), instead: str | None = None, **options: Any
+    ) -> None:
+        super().__init__([*declarations, *also], hidden=instead is not None, **options)
         self.also = tuple(also)
+        self.instead = instead
+
+    @property
+    def spellings(self) -> dict[str, str]:
+        """What is documented instead of each hidden spelling."""
+        if self.instead is not None:
+            return dict.fromkeys(self.opts, self.instead)
+        shown = max((spelling for spelling in self.opts if spelling not in self.also), key=len)
+        return dict.fromkeys(self.also, shown)
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         opts, self.opts = self.opts, [spelling for spelling in self.opts if spelling not in self.also]
@@ -100,7 +53,7 @@ class Spelled(click.Option):
             self.opts = opts
 
 
-_SHARED: dict[str, Callable[..., Any]] = {
+_SHARED: dict[str, Decorator] = {
     "store": click.option(
         "--store",
         "store",
@@ -115,7 +68,11 @@ _SHARED: dict[str, Callable[..., Any]] = {
     "profile": click.option("--profile", metavar="NAME", help="A profile of the config file (or OMNIGRAPH_PROFILE)."),
     "actor": click.option("--as", "actor", metavar="ACTOR", help="Who makes this change; recorded in the commit."),
     "yes": click.option(
-        "--yes", is_flag=True, help="Confirm: destroying data on storage that is not local, or a repair."
+        "--yes",
+        cls=Spelled,
+        also=["--confirm"],
+        is_flag=True,
+        help="Confirm: destroying data on storage that is not local, or a repair.",
     ),
     "as_json": click.option("--json", "as_json", is_flag=True, help="Print JSON for programs."),
     "quiet": click.option("--quiet", is_flag=True, help="Print only results and errors."),
@@ -123,23 +80,15 @@ _SHARED: dict[str, Callable[..., Any]] = {
         "--debug", is_flag=True, help="Show the requests to the store, and a traceback when something fails."
     ),
 }
-
-_SPELLED = {
-    "store": "--store",
-    "server": "--server",
-    "cluster": "--cluster",
-    "graph": "--graph",
-    "profile": "--profile",
-    "actor": "--as",
-    "yes": "--yes",
-}
-
-Decorator = Callable[[Callable[..., Any]], Any]
+_PLACES = {"store": "--store", "server": "--server", "cluster": "--cluster", "profile": "--profile"}
+_SPELLED = {**_PLACES, "graph": "--graph", "actor": "--as", "yes": "--yes"}
 
 
 def is_address(word: str) -> bool:
-    """Whether a word is the address of a graph, and not the name of a branch, a query or a type."""
-    return "://" in word or word.startswith((".", "/", "~")) or (Path(word) / "graph.json").is_file()
+    """Whether a word is the address of a graph or cluster, and not the name of a branch, a query or a type."""
+    if "://" in word or word.startswith((".", "/", "~")):
+        return True
+    return any((Path(word) / file).is_file() for file in ("graph.json", "cluster.yaml"))
 
 
 _DECLARED = re.compile(r"<(\w+)\.(\w+)((?:, [^<>]*)?)>")
@@ -163,11 +112,11 @@ def _with_members(line: str) -> str:
 
 
 class GraphCommand(click.Command):
-    """A command of a graph, whose address may be the first argument: the same as --store. Where its help names the JSON that it prints
-    (`<writes.LoadJson>`), the page shows the members."""
+    """A command whose first argument may be the address of the graph, the same as --store, or of the cluster. Where its help names
+    the JSON that it prints (`<writes.LoadJson>`), the page shows the members."""
 
-    addresses = 0
-    """How many of the command's own arguments that come first are addresses."""
+    addresses: int | None = 0
+    """How many of the command's own arguments that come first are addresses; None if the graph comes last."""
     instead = ""
     """For another spelling of a command, which works and is hidden: the documented one."""
 
@@ -184,26 +133,64 @@ class GraphCommand(click.Command):
         return click.Command(self.name, help=self._help).get_short_help_str(limit)
 
     @property
-    def takes_graph_first(self) -> bool:
-        """Whether the address comes before arguments of the command."""
-        arguments = [parameter for parameter in self.params if isinstance(parameter, click.Argument)]
-        takes_store = any(parameter.name == "store" for parameter in self.params)
-        return takes_store and not (arguments and arguments[0].name in ("uri", "uris"))
+    def place(self) -> str | None:
+        """The option that the first argument stands for."""
+        options = {parameter.name for parameter in self.params}
+        if "store" in options:
+            return "--store"
+        return "--cluster" if "folder" in options else None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        leading = args[: self.addresses + 1]
-        if self.takes_graph_first and len(leading) > self.addresses and all(map(is_address, leading)):
-            twice = [word for word in args[1:] if word in ("--store", "--uri", "--server", "--cluster", "--profile")]
-            if twice:
-                raise click.UsageError(f"a graph and {twice[0]} exclude each other", ctx)
-            args = ["--store", *args]
+        if self.place is not None:
+            words, options = self._words(args)
+            at = self._address(args, words)
+            if at is not None:
+                if twice := [flag for name, flag in {**_PLACES, "folder": "--cluster"}.items() if name in options]:
+                    raise click.UsageError(f"a graph and {twice[0]} exclude each other", ctx)
+                args = [self.place, args[at], *args[:at], *args[at + 1 :]]
         return super().parse_args(ctx, args)
+
+    def _words(self, args: Sequence[str]) -> tuple[list[int], set[str | None]]:
+        """Where the words are that belong to no option, and the names of the options."""
+        options = {text: option for option in self.params if isinstance(option, click.Option) for text in option.opts}
+        words: list[int] = []
+        names: set[str | None] = set()
+        at = 0
+        while at < len(args):
+            arg = args[at]
+            if arg == "--":
+                return [*words, *range(at + 1, len(args))], names
+            if arg == "-" or not arg.startswith("-"):
+                words.append(at)
+            elif option := options.get(arg.partition("=")[0] if arg.startswith("--") else arg[:2]):
+                names.add(option.name)
+                is_attached = "=" in arg if arg.startswith("--") else len(arg) > 2
+                at += 0 if option.is_flag else option.nargs - is_attached
+            at += 1
+        return words, names
+
+    def _address(self, args: Sequence[str], words: Sequence[int]) -> int | None:
+        """Where the address is: first, before addresses of the command's own, or last, after all of its arguments."""
+        own = [argument for argument in self.params if isinstance(argument, click.Argument)]
+        most = math.inf if any(argument.nargs < 0 for argument in own) else len(own)
+        if self.addresses is None:
+            return words[-1] if len(words) > most else None
+        if not words or not own:
+            return words[0] if words else None
+        if len(words) > most and not is_address(args[words[0]]) and not self.addresses:
+            return words[-1] if is_address(args[words[-1]]) else None
+        leading = words[: 1 if len(words) > most else self.addresses + 1]
+        is_graph = len(words) > self.addresses and (
+            (self.addresses and len(words) > most) or all(is_address(args[at]) for at in leading)
+        )
+        return words[0] if is_graph else None
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         pieces = super().collect_usage_pieces(ctx)
-        if not self.takes_graph_first:
-            return pieces
-        return [*pieces[:1], "[GRAPH]", *(piece for piece in pieces[1:] if piece != "[GRAPH]")]
+        if self.place is not None:
+            name = "[GRAPH]" if self.place == "--store" else "[CLUSTER]"
+            pieces.insert(len(pieces) if self.addresses is None else 1, name)
+        return pieces
 
 
 def shared_flags(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -213,9 +200,17 @@ def shared_flags(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+COMMANDS: dict[str, click.Command] = {}
+"""The commands and groups of the modules that are loaded, by their first words."""
+
+
+def group(name: str, help: str) -> None:
+    """Declare the first word of several commands."""
+    COMMANDS[name] = click.Group(name, help=help)
+
+
 def command(
-    group: click.Group,
-    name: str,
+    words: str,
     *,
     graph: bool = True,
     served: bool = False,
@@ -223,10 +218,10 @@ def command(
     writes: bool = False,
     destroys: bool = False,
     flags: Mapping[str, Decorator] | None = None,
-    addresses: int = 0,
+    addresses: int | None = 0,
     instead: str = "",
-) -> Decorator:
-    """Register a command; it gets `settings` and `out`. `served`: it also works on a graph of a server. `clustered`: it also
+) -> Callable[[Callable[..., Any]], GraphCommand]:
+    """Declare a command; it gets `settings` and `out`. `served`: it also works on a graph of a server. `clustered`: it also
     works on a graph of a cluster, under its policy. Its docstring is the help: what it does, then after `\\b` its examples, then
     after `\\b` the JSON it prints. `flags` replace shared flags that have another meaning in this command. `addresses` and
     `instead` are those of `GraphCommand`."""
@@ -234,8 +229,9 @@ def command(
     taken += ["store"] * graph + ["server"] * served + ["cluster"] * clustered
     taken += ["graph"] * (graph and (served or clustered)) + ["profile"] * (graph or served)
     taken += ["actor"] * (writes or clustered) + ["yes"] * destroys
+    *first, name = words.split()
 
-    def register(function: Callable[..., Any]) -> click.Command:
+    def declare(function: Callable[..., Any]) -> GraphCommand:
         @functools.wraps(function)
         def run(*args: Any, **values: Any) -> Any:
             own = {flag: values.pop(flag) for flag in taken}
@@ -257,21 +253,17 @@ def command(
         for flag in [flag for flag in reversed(_SHARED) if flag in taken]:
             option: Decorator = (flags or {}).get(flag, _SHARED[flag])
             decorated = option(decorated)
-        registered = group.command(name, cls=GraphCommand, hidden=bool(instead))(decorated)
-        assert isinstance(registered, GraphCommand)
-        registered.addresses, registered.instead = addresses, instead
-        return registered
+        declared = click.command(name, cls=GraphCommand, hidden=bool(instead))(decorated)
+        declared.addresses, declared.instead = addresses, instead
+        if first:
+            family = COMMANDS[first[0]]
+            assert isinstance(family, click.Group)
+            family.add_command(declared)
+        else:
+            COMMANDS[name] = declared
+        return declared
 
-    return register
-
-
-def other_spelling(command: click.Command, instead: str) -> click.Command:
-    """A command under a name that works and is hidden; `instead` is the documented one."""
-    other = copy.copy(command)
-    other.hidden = True
-    if isinstance(other, GraphCommand):
-        other.instead = instead
-    return other
+    return declare
 
 
 def _resolved(verb: str, own: Mapping[str, Any]) -> Settings:
@@ -282,52 +274,84 @@ def _resolved(verb: str, own: Mapping[str, Any]) -> Settings:
         if before.get(flag) and flag not in own:
             raise click.UsageError(f"'{verb}' does not take {spelled}")
     merged = {flag: before.get(flag) if value in (None, False) else value for flag, value in own.items()}
-    root.obj = {"debug": bool(merged["debug"])}
+    root.obj = {"debug": bool(merged.pop("debug"))}
     config = Config.load()
     if not merged["quiet"]:
         for warning in config.warnings:
             click.echo(f"warning: {warning}", err=True)
-    return Settings(
-        store=merged.get("store"),
-        server=merged.get("server"),
-        graph=merged.get("graph"),
-        profile=merged.get("profile"),
-        cluster=merged.get("cluster"),
-        as_actor=merged.get("actor"),
-        as_json=bool(merged["as_json"]),
-        quiet=bool(merged["quiet"]),
-        yes=bool(merged.get("yes")),
-        config=config,
-    )
+    flags: dict[str, Any] = {("as_actor" if flag == "actor" else flag): value for flag, value in merged.items()}
+    for flag in ("as_json", "quiet", "yes"):
+        flags[flag] = bool(flags.get(flag))
+    return Settings(config=config, **flags)
+
+
+# Options of several commands.
+
+
+def together(*options: Decorator) -> Decorator:
+    """Several options as one decorator, shown in this order."""
+
+    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorated
+
+
+def several(*names: str, help: str, **options: Any) -> Decorator:
+    """An option that may repeat; the command gets a list, or None."""
+
+    def values(_context: click.Context, _parameter: click.Parameter, words: tuple[str, ...]) -> list[str] | None:
+        return list(words) or None
+
+    return click.option(*names, multiple=True, callback=values, help=f"{help}; may repeat.", **options)
+
+
+def pairs(flag: str, name: str | None = None, *, metavar: str = "NAME=VALUE", help: str) -> Decorator:
+    """An option of the form `NAME=VALUE` that may repeat; the command gets the values by name, or None."""
+
+    def values(
+        _context: click.Context, _parameter: click.Parameter, words: tuple[str, ...]
+    ) -> Mapping[str, str] | None:
+        by_name: dict[str, str] = {}
+        for word in words:
+            key, sign, value = word.partition("=")
+            if not sign or not key.strip():
+                raise UsageError(f"'{word}' is not a setting", hint=f"write {flag} {metavar}")
+            by_name[key.strip()] = value
+        return by_name or None
+
+    names = [flag] if name is None else [flag, name]
+    return click.option(*names, multiple=True, metavar=metavar, callback=values, help=f"{help}; may repeat.")
 
 
 branch_option = click.option("--branch", default="main", show_default=True, help="The branch to work on.")
-
-
+message_option = click.option("--message", metavar="TEXT", help="Recorded in the commit.")
 as_of_option = click.option(
     "--as-of", "as_of", cls=Spelled, also=["--at"], metavar="TIME", help="The branch as it was at a time (UTC)."
 )
-
-
-def revision_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--revision` and `--as-of`, with their synonyms: which state of the graph to read."""
-    function = as_of_option(function)
-    return click.option(
-        "--revision",
-        "revision",
-        cls=Spelled,
-        also=["--branch", "--snapshot"],
-        metavar="REVISION",
-        multiple=True,
-        callback=_only_revision,
-        help="A branch, tag, commit id or branch~N (default: main).",
-    )(function)
+timeout_option = click.option("--timeout", type=float, metavar="SECONDS", help="Stop after this many seconds.")
 
 
 def _only_revision(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> str:
     if len(values) > 1:
         raise click.UsageError(f"--revision, --branch and --snapshot name one state; {len(values)} were given")
     return values[0] if values else "main"
+
+
+revision_option = click.option(
+    "--revision",
+    "revision",
+    cls=Spelled,
+    also=["--branch", "--snapshot"],
+    metavar="REVISION",
+    multiple=True,
+    callback=_only_revision,
+    help="A branch, tag, commit id or branch~N (default: main).",
+)
+revision_options = together(revision_option, as_of_option)
+"""Which state of the graph to read."""
 
 
 def once_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -339,16 +363,20 @@ def once_options(function: Callable[..., Any]) -> Callable[..., Any]:
             raise click.UsageError("--once and --sequence exclude each other")
         return function(*args, once=once if sequence is None else sequence, **values)
 
-    sequenced = click.option(
-        "--sequence",
-        nargs=2,
-        type=(str, int),
-        metavar="APPLICATION NUMBER",
-        help="A write key of a sequence: an application and a growing number, remembered forever.",
-    )(run)
-    return click.option(
-        "--once", metavar="KEY", help="A write key: repeated with the same key, the write changes nothing."
-    )(sequenced)
+    options = together(
+        click.option(
+            "--once", metavar="KEY", help="A write key: repeated with the same key, the write changes nothing."
+        ),
+        click.option(
+            "--sequence",
+            nargs=2,
+            type=(str, int),
+            metavar="APPLICATION NUMBER",
+            help="A write key of a sequence: an application and a growing number, remembered forever.",
+        ),
+    )
+    decorated: Callable[..., Any] = options(run)
+    return decorated
 
 
 def load_engine(chosen: str | None, config: Config) -> str:
@@ -365,12 +393,8 @@ load_engine_option = click.option(
     help="Where to run (default: auto): in this process, on Spark, on the Spark master at an address, or, with auto, "
     "by the size of the input.",
 )
-choose_option = click.option(
-    "--choose",
-    multiple=True,
-    metavar="NAME=CHOICE",
-    help="Instead of a guess: TYPE=node, TYPE=edge, TYPE.COLUMN=TYPE (a reference), =property, or =node (its values are nodes); "
-    "may repeat.",
+rejects_option = click.option(
+    "--rejects", metavar="FILE", help="Write rejected records to this new file and load the rest."
 )
 missing_option = click.option(
     "--missing",
@@ -379,46 +403,53 @@ missing_option = click.option(
     show_default=True,
     help="Edges that name a missing node: refuse the load, skip them, or create stubs: the nodes with their key alone.",
 )
-conf_option = click.option(
-    "--conf",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A setting of the Spark session that is started, or of the load's tasks (spark.omnigraph.splitBytes, .parallelism, "
-    ".taskMemory); may repeat.",
+inference_options = together(
+    several("--key", metavar="TYPE.COLUMN", help="A known key, or COLUMN for all types"),
+    several("--null", metavar="TEXT", help="Text that means null in every column"),
+    pairs(
+        "--choose",
+        metavar="NAME=CHOICE",
+        help="Instead of a guess: TYPE=node, TYPE=edge, TYPE.COLUMN=TYPE (a reference), =property, or =node (its values "
+        "are nodes)",
+    ),
+    missing_option,
+    click.option(
+        "--sample", default=100_000, show_default=True, metavar="ROWS", help="Rows of each table to look at; 0 for all."
+    ),
 )
-
-
-def named_values(pairs: Sequence[str], flag: str) -> dict[str, str]:
-    """Arguments of the form `NAME=VALUE`, by name."""
-    values: dict[str, str] = {}
-    for pair in pairs:
-        name, sign, value = pair.partition("=")
-        if not sign or not name.strip():
-            raise UsageError(f"'{pair}' is not a setting", hint=f"write {flag} NAME=VALUE")
-        values[name.strip()] = value
-    return values
-
-
-uri_argument = click.argument("uri", metavar="[GRAPH]", required=False)
+"""How a schema is inferred from data."""
 
 
 def overwrite_option(what: str) -> Decorator:
     return click.option("--overwrite", cls=Spelled, also=["--force"], is_flag=True, help=f"Replace {what}.")
 
 
-def engine_option(default: str) -> Decorator:
-    """`--engine`; a command that runs on Spark says so before the engines load."""
+def out_option(help: str, metavar: str = "FILE") -> Decorator:
+    """`--out`, given to the command as `target`."""
+    return click.option("--out", "target", cls=Spelled, also=["--output"], metavar=metavar, help=help)
 
-    def choose(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
-        if value not in ("local", "auto"):
-            want_pandas()
-        return value
 
-    return click.option(
-        "--engine",
-        metavar="local|spark|MASTER",
-        default=default,
-        show_default=True,
-        callback=choose,
-        help="Where to run: in this process, on Spark, or on the Spark master at an address.",
-    )
+row_options = together(
+    click.option("--format", type=click.Choice(FORMATS), help="Default: table; with --out, by the file's name."),
+    out_option("Write the rows to a file."),
+    overwrite_option("a file that exists"),
+    timeout_option,
+)
+"""How rows are shown or written."""
+
+
+def _chosen_engine(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    if value not in ("local", "auto"):
+        want_pandas()
+    return value
+
+
+engine_option = click.option(
+    "--engine",
+    metavar="local|spark|MASTER",
+    default="local",
+    show_default=True,
+    callback=_chosen_engine,
+    help="Where to run: in this process, on Spark, or on the Spark master at an address.",
+)
+"""A command that runs on Spark says so before the engines load."""

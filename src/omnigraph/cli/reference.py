@@ -43,13 +43,15 @@ def command_reference() -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _leaves(group: click.Group, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+def _leaves(
+    group: click.Group, path: tuple[str, ...], *, with_hidden: bool = False
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
     for name in sorted(group.commands):
         command = group.commands[name]
-        if command.hidden:
+        if command.hidden and not with_hidden:
             continue
         if isinstance(command, click.Group):
-            yield from _leaves(command, (*path, name))
+            yield from _leaves(command, (*path, name), with_hidden=with_hidden)
         else:
             yield (*path, name), command
 
@@ -195,11 +197,21 @@ def _migration_rules() -> Iterator[tuple[str, str]]:
 
 def spelling_reference() -> str:
     """docs/reference/spellings.md: what is accepted and shown nowhere else."""
-    from omnigraph.cli.main import FORMER_NAMES, cli
+    from omnigraph.cli.main import SPELLINGS, cli
 
-    rows = [(f"omnigraph {old}", f"omnigraph {new}") for old, new in FORMER_NAMES.items()]
-    rows += _hidden_commands(cli, ())
-    flags = {spelling: record for _, command in _leaves(cli, ()) for spelling, record in _hidden_flags(command)}
+    rows = [(f"omnigraph {old}", f"omnigraph {new}") for old, new in SPELLINGS.items()]
+    flags: dict[tuple[str, str], list[str]] = {}
+    for path, command in _leaves(cli, (), with_hidden=True):
+        words = f"omnigraph {' '.join(path)}"
+        if isinstance(command, GraphCommand) and command.instead:
+            rows.append((words, f"omnigraph {command.instead}"))
+        for parameter in command.params:
+            if isinstance(parameter, Spelled):
+                for spelling in parameter.spellings.items():
+                    flags.setdefault(spelling, []).append(words)
+    for (old, new), commands in sorted(flags.items()):
+        everywhere = len(commands) > MAX_COMMANDS_OF_A_FLAG
+        rows += [(old, new)] if everywhere else [(f"{words} {old}", new) for words in commands]
     return "\n".join(
         [
             "# Other spellings",
@@ -208,29 +220,16 @@ def spelling_reference() -> str:
             "",
             "| accepted | documented |",
             "|---|---|",
-            *(f"| `{old}` | `{new}` |" for old, new in [*rows, *sorted(flags.items())]),
+            *(f"| `{old}` | `{new}` |" for old, new in rows),
             "",
-            "The address of the graph may also come last where the help shows it first, in `blame`, `blob`, `diff`, `run` and `show`.",
+            "The address of the graph may also come last where the help shows it first, after all arguments of the command.",
             "",
         ]
     )
 
 
-def _hidden_commands(group: click.Group, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    for name in sorted(group.commands):
-        command = group.commands[name]
-        words = (*path, name)
-        if isinstance(command, click.Group):
-            yield from _hidden_commands(command, words)
-        elif isinstance(command, GraphCommand) and command.instead:
-            yield f"omnigraph {' '.join(words)}", f"omnigraph {command.instead}"
-
-
-def _hidden_flags(command: click.Command) -> Iterator[tuple[str, str]]:
-    for parameter in command.params:
-        if isinstance(parameter, Spelled):
-            (shown,) = (spelling for spelling in parameter.opts if spelling not in parameter.also)
-            yield from ((spelling, shown) for spelling in parameter.also)
+MAX_COMMANDS_OF_A_FLAG = 3
+"""A flag that more commands have is listed without them."""
 
 
 def _below(make: Callable[[], str]) -> str:

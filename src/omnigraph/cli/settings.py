@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omnigraph.cli.config import Config, Profile
 from omnigraph.errors import UsageError
@@ -54,11 +53,14 @@ class Settings:
     yes: bool = False
     config: Config = field(default_factory=Config)
 
-    def target(self, positional: str | None = None) -> StorageTarget | ServerTarget:
+    @property
+    def shows_progress(self) -> bool:
+        return not (self.quiet or self.as_json)
+
+    def target(self) -> StorageTarget | ServerTarget:
         """What the command works on: from the address or flags of the command line, a profile, the environment or the config
         file."""
         addresses = {
-            "a graph": positional,
             "--store": self.store,
             "--server": self.server,
             "--cluster": self.cluster,
@@ -71,8 +73,8 @@ class Settings:
             return self._server(self.server, None)
         if self.cluster:
             return self._of_cluster(self.cluster, None)
-        if address := positional or self.store:
-            return self._store(address)
+        if self.store:
+            return self._store(self.store)
         if self.profile:
             return self._of_profile(self.profile)
         if address := os.environ.get("OMNIGRAPH_STORE"):
@@ -85,7 +87,8 @@ class Settings:
             return self._store(self.config.store)
         raise UsageError(
             "no graph was named",
-            hint="pass --store URI or --server NAME, set OMNIGRAPH_STORE, or set defaults.store in the config file",
+            hint="name it as the first argument, with --store or --server, in OMNIGRAPH_STORE, or in defaults.store of the "
+            "config file",
         )
 
     def flags(self) -> list[str]:
@@ -156,27 +159,32 @@ class Settings:
             url = check_url(name_or_url)
         return ServerTarget(url, self.graph or default_graph)
 
-    def uri(self, positional: str | None = None) -> str:
+    def uri(self) -> str:
         """The graph's address."""
-        return self.target(positional).uri
+        return self.target().uri
 
-    def open(self, positional: str | None = None) -> Graph:
+    def storage(self) -> StorageTarget:
+        """The graph, for a command that works on storage."""
+        target = self.target()
+        if isinstance(target, ServerTarget):
+            raise UsageError("this command works on storage, not through a server", hint="pass --store URI")
+        return target
+
+    def open(self) -> Graph:
         """The graph, in storage."""
         from omnigraph.graph.opening import open as open_graph
 
-        target = self.target(positional)
-        if isinstance(target, ServerTarget):
-            raise UsageError("this command works on storage, not through a server", hint="pass --store URI")
+        target = self.storage()
         if target.policy is None:
             return open_graph(target.uri)
         graph = open_graph(target.uri, policy=target.policy)
         return graph if self.actor is None else graph.as_(self.actor)
 
-    def graph_at(self, positional: str | None = None) -> Graph | RemoteGraph:
-        """The graph, in storage or through a server."""
-        target = self.target(positional)
+    def connect_or_open(self) -> Graph | RemoteGraph:
+        """The graph, through a server or in storage."""
+        target = self.target()
         if isinstance(target, StorageTarget):
-            return self.open(positional)
+            return self.open()
         connection = self.connect(target)
         if target.graph is None:
             raise UsageError("no graph of the server was named", hint=f"pass --graph ID{_graphs_of(connection)}")
@@ -210,14 +218,14 @@ class Settings:
             raise UsageError("--as is for storage", hint="a server knows the actor by the token")
         return None
 
-    def warn_about_schema(self, file: str, *, is_first: bool) -> None:
+    def warn_about_schema(self, file: str | Path, *, is_first: bool) -> None:
         """Print warnings about a schema that compiles but looks wrong."""
         if self.quiet:
             return
         from omnigraph.graph.texts import lint_schema
 
         for finding in lint_schema(Path(file), is_first=is_first):
-            print(f"warning: {finding.render(file)}", file=sys.stderr)
+            print(f"warning: {finding.render(str(file))}", file=sys.stderr)
 
     def announce(self, verb: str, uri: str) -> None:
         """Print one line on stderr before a write, to guard against writing to the wrong graph."""
@@ -261,27 +269,3 @@ def _way(uri: str) -> str:
 
 def is_local(uri: str) -> bool:
     return "://" not in uri or uri.startswith("file://")
-
-
-def read_params(text: str | None, file: str | None) -> Mapping[str, Any]:
-    """Query parameters from `--params JSON` or `--params-file F`."""
-    import json
-
-    if text is not None and file is not None:
-        raise UsageError("give --params or --params-file, not both")
-    if file is not None:
-        try:
-            text = Path(file).read_text(encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"cannot read {file}: {error.strerror}") from None
-    if text is None:
-        return {}
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise UsageError(
-            f"the parameters are not JSON: {error}", hint="""for example --params '{"who": "ada"}'"""
-        ) from None
-    if not isinstance(value, dict):
-        raise UsageError("the parameters must be a JSON object", hint="""for example --params '{"who": "ada"}'""")
-    return value

@@ -260,14 +260,14 @@ class Recovery:
             return self.read(recovery_key(commit_id))
         except ObjectMissing:
             raise NotFound(
-                f"there is no prepared write {commit_id}", hint="`omnigraph recovery list` shows all of them"
+                f"there is no prepared write {commit_id}", hint="`omnigraph recovery` shows all of them"
             ) from None
 
     def read(self, key: str) -> PreparedPlan:
         """The prepared write stored under a key; ObjectMissing if there is none."""
         data = self.store.get(key)
         commit_id = key.rsplit("/", 1)[1].removesuffix(".json")
-        affected = f"the prepared write cannot be resumed: 'omnigraph recovery discard {commit_id}', and write again"
+        affected = f"the prepared write cannot be resumed: 'omnigraph recovery {commit_id} --discard', and write again"
         value = unseal(key, data, affected)
         return read_as(
             key,

@@ -418,8 +418,8 @@ def forget(repository: Repository, plan: PublishPlan) -> None:
 def add_recovery_hint(error: OmnigraphError, plan: PublishPlan) -> None:
     """Add a hint to the error of a load that was not, or may not have been, published: how to publish its staged rows."""
     way_on = (
-        f"its rows are staged: `omnigraph recovery resume {plan.commit_id}` publishes them, "
-        f"`omnigraph recovery discard {plan.commit_id}` forgets them"
+        f"its rows are staged: `omnigraph recovery {plan.commit_id} --resume` publishes them, "
+        f"`omnigraph recovery {plan.commit_id} --discard` forgets them"
     )
     error.hint = f"{error.hint}; {way_on}" if error.hint else way_on
 
@@ -444,7 +444,7 @@ def resume(repository: Repository, commit_id: str, actor: str | None = None, eng
     plan = replace(prepared.plan, kept_since=LONG_AGO)
     if prepared.provisional:
         error = StagedTooLongAgo(plan.branch, "it ended before it had made sure that its data is safe from cleanup")
-        error.hint = f"unless that load still runs, `omnigraph recovery discard {commit_id}`, and load again"
+        error.hint = f"unless that load still runs, `omnigraph recovery {commit_id} --discard`, and load again"
         raise error
     if actor is not None:
         plan = _resumed_by(actor, plan)
@@ -455,7 +455,7 @@ def resume(repository: Repository, commit_id: str, actor: str | None = None, eng
         return commit
     except BranchReplaced as error:
         error.hint = (
-            f"`omnigraph recovery discard {commit_id}` drops it; load again, into a branch that exists or with a new one "
+            f"`omnigraph recovery {commit_id} --discard` drops it; load again, into a branch that exists or with a new one "
             f"(load --branch {plan.branch} --from main)"
         )
         raise

@@ -165,7 +165,7 @@ class Picture:
         data = self.to_png() if chosen == "png" else self.to_text(chosen).encode()
         with outputs([target], {}, replace=overwrite) as (file,), file.open() as out:
             if chosen == "png" and out.isatty():
-                raise UsageError("png is not for a terminal", hint="write it to a file (--output FILE) or into a pipe")
+                raise UsageError("png is not for a terminal", hint="write it to a file (--out FILE) or into a pipe")
             out.write(data)
 
 

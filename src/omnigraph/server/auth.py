@@ -217,7 +217,7 @@ def _entry(value: Any, where: str) -> TokenEntry:
     except ValueError:
         raw = b""
     if len(raw) != hashlib.sha256().digest_size:
-        raise UsageError(f"{where}: sha256 is not a digest in hexadecimal", hint="'omnigraph token new' makes an entry")
+        raise UsageError(f"{where}: sha256 is not a digest in hexadecimal", hint="'omnigraph token' makes an entry")
     return TokenEntry(actor, raw, _seconds(value.get("expires"), where))
 
 

@@ -35,12 +35,14 @@ class Command:
 
 def run_command(session: Session, text: str) -> None:
     """Run a line that begins with a dot. UsageError if there is no such command."""
+    from omnigraph.cli.main import documented
+
     name, _, rest = text[1:].strip().partition(" ")
     own = OWN.get(name)
     if own is not None:
         own.run(session, rest.strip())
         return
-    words = [name, *_words(rest)]
+    words = documented([name, *_words(rest)])
     command, path = _of_program(words)
     if command is None:
         raise UsageError(f"there is no command '.{line(name)}'", hint=".help lists the commands")
@@ -186,7 +188,7 @@ def program_words() -> list[str]:
 def _takes_graph(command: click.Command) -> bool:
     if isinstance(command, click.Group):
         return any(_takes_graph(inner) for inner in command.commands.values())
-    return command.name not in ("shell", "init", "mcp") and any(
+    return command.name not in ("shell", "init", "import", "mcp") and any(
         parameter.name == "store" for parameter in command.params
     )
 

@@ -19,9 +19,8 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.lexers import Lexer
 from prompt_toolkit.styles import Style
 
-from omnigraph.cli.interruption import Terminated
-from omnigraph.cli.options import end_process
 from omnigraph.cli.output import line, print_error
+from omnigraph.cli.process import Terminated, end_process
 from omnigraph.cli.shell.commands import OWN, program_words
 from omnigraph.cli.shell.session import MODES, Abandoned, Failed, Quit, Session
 from omnigraph.errors import Cancelled, OmnigraphError

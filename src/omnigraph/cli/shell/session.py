@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.cli.conflicts import receipt_text
-from omnigraph.cli.interruption import Terminated
 from omnigraph.cli.output import Output
+from omnigraph.cli.process import Terminated
 from omnigraph.cli.settings import Settings
 from omnigraph.errors import Cancelled, QueryError, UsageError
 

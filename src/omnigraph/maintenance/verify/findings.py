@@ -165,7 +165,7 @@ def action_for(file: str) -> str:
         case "tag":
             return f"{RESTORE}, or 'omnigraph tag delete {name}' and tag the commit again"
         case "plan":
-            return f"{RESTORE}, or 'omnigraph recovery discard {name}' and load again"
+            return f"{RESTORE}, or 'omnigraph recovery {name} --discard' and load again"
         case "lease":
             return "it counts for an hour after it was last written, and until then no cleanup runs; its writer writes it again"
         case "manifest" | "data" | "deletions":
