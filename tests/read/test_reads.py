@@ -332,7 +332,7 @@ def test_what_does_not_fit_names_the_other_engine(view: View, monkeypatch: pytes
 
     monkeypatch.setattr(duck.queries(view.memory.query_bytes), "connections", ConnectionPool(Full))
     with pytest.raises(ResourceExhausted) as error:
-        query(view, "query q() { match { $p: Person } return { avg($p.age) as a } }")
+        query(view, "query q() { match { $p: Person } return { avg($p.age) as a } }", mode="scan")
     assert 'engine="spark"' in (error.value.hint or "")
 
 

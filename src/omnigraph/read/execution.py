@@ -18,7 +18,7 @@ from omnigraph.language.query.plan import ReadPlan
 from omnigraph.read.inputs.adjacency import GraphArrays, despite_lost_segments
 from omnigraph.read.result import Result, Timing, Values, result_cells
 from omnigraph.read.strategies import answer
-from omnigraph.read.strategies.strategy import Answer, ColumnsAnswer, Mode, Read, ResultAnswer, TreeAnswer
+from omnigraph.read.strategies.strategy import Answer, Mode, Read, ResultAnswer
 from omnigraph.snapshot import View
 from omnigraph.values.arrow import Value
 from omnigraph.values.literals import Constant
@@ -86,7 +86,7 @@ def _answered(read: Read, started: float) -> Result:
     reading_ended = time.perf_counter()
     evaluated = evaluate(answered, read.arguments)
     engine_ended = time.perf_counter()
-    final = result_table(read.view, evaluated)
+    final = result_table(read.view, answered, evaluated)
     timing = Timing(reading_ended - started, engine_ended - reading_ended, time.perf_counter() - started)
     return Result(final, read.plan, read.view.snapshot.commit, timing)
 
@@ -113,23 +113,23 @@ def matched_rows(view: View, plan: ReadPlan, arguments: Arguments) -> list[dict[
     return result.rows
 
 
-def evaluate(answered: Answer, arguments: Arguments) -> ResultAnswer | ColumnsAnswer:
-    """The answer with the columns of its tree, which the engine runs if nobody has made them."""
-    if not isinstance(answered, TreeAnswer):
-        return answered
+def evaluate(answered: Answer, arguments: Arguments) -> pa.Table | Values:
+    """The result, or the columns of the tree, which the engine runs."""
+    if isinstance(answered, ResultAnswer):
+        return answered.table
     from omnigraph.read import engine
 
     prepared, relations = answered.prepared, answered.relations
-    table = engine.run(prepared.sql(frozenset(relations)), prepared.query.placed(arguments), relations, arguments)
-    return ColumnsAnswer(answered.choices, prepared, table, relations)
+    return engine.run(prepared.sql(frozenset(relations)), prepared.query.placed(arguments), relations, arguments)
 
 
-def result_table(view: View, evaluated: ResultAnswer | ColumnsAnswer) -> pa.Table | Values:
+def result_table(view: View, answered: Answer, table: pa.Table | Values) -> pa.Table | Values:
     """The result: columns of a tree become result columns."""
-    if isinstance(evaluated, ResultAnswer):
-        return evaluated.table
-    with view.memory.holding(evaluated.table.nbytes):
-        return finish(view, evaluated.prepared.query, evaluated.table)
+    if isinstance(answered, ResultAnswer):
+        return table
+    assert not isinstance(table, Values), "a tree has columns"
+    with view.memory.holding(table.nbytes):
+        return finish(view, answered.prepared.query, table)
 
 
 def instant(now: dt.datetime | None) -> dt.datetime:

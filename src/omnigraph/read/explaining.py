@@ -86,7 +86,7 @@ def explain(
         read_ended = time.perf_counter()
         evaluated = evaluate(answered, read.arguments)
         engine_ended = time.perf_counter()
-        final = result_table(view, evaluated)
+        final = result_table(view, answered, evaluated)
         timing = Timing(read_ended - started, engine_ended - read_ended, time.perf_counter() - started)
         run = Measured(started, timing.engine_s, timing.total_s, final.num_rows)
     commit = view.snapshot.commit.id

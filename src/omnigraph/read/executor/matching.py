@@ -112,7 +112,7 @@ class PatternMatcher:
     def note(self, what: str, path: Path, rows: int, how: str = "", expected: int | None = None) -> None:
         self.choices.append(InputChoice(what, path, rows, how, expected))
 
-    def _reserve(self, rows: int, columns: int) -> None:
+    def reserve(self, rows: int, columns: int) -> None:
         """Account for rows before they are made."""
         self.arguments.deadline.check()
         size = rows * (columns + 2) * BYTES_PER_NUMBER
@@ -164,7 +164,7 @@ class PatternMatcher:
 
         rows, columns = self.start_rows, dict[str, np.ndarray]()
         assert rows is not None, "a stage was run"
-        self._reserve(rows.num_rows, rows.num_columns)
+        self.reserve(rows.num_rows, rows.num_columns)
         shown = [projection for projection in stage.read.projections if not projection.name.startswith("$")]
         cells = [whole(rows.column(f"c{place}")) for place in range(len(shown))]
         typed = [result_cells(values, type_of(column.expression)) for values, column in zip(cells, shown, strict=True)]
@@ -273,10 +273,10 @@ class PatternMatcher:
         names = list(pattern.outer)
         if names:
             matches = Matches(*keys_of([[part.columns[name] for name in names] for part in (rows, inner)]))
-            self._reserve(rows.rows + matches.total, len(rows.columns) + len(inner.columns))
+            self.reserve(rows.rows + matches.total, len(rows.columns) + len(inner.columns))
             left, right = matches.pairs()
         else:
-            self._reserve(rows.rows * (inner.rows + 1), len(rows.columns) + len(inner.columns))
+            self.reserve(rows.rows * (inner.rows + 1), len(rows.columns) + len(inner.columns))
             left, right = np.repeat(np.arange(rows.rows), inner.rows), np.tile(np.arange(inner.rows), rows.rows)
         alone = np.ones(rows.rows, bool)
         alone[left] = False
@@ -300,7 +300,7 @@ class PatternMatcher:
         source, is_forward = self.sources[name], hop.source == name
         if not isinstance(source, NodeSource) or not source.is_single:
             raise NotCovered
-        self._reserve(rows.rows, 1)
+        self.reserve(rows.rows, 1)
         walk = HopWalk(self.compact, hop, is_forward, self.arguments)
         counts = walk.neighbours.exact_counts(rows.columns[name])
         self.note(f"optional ${name}", "csr", int(counts.sum()), f"{int((counts == 0).sum())} without")
@@ -313,7 +313,7 @@ class PatternMatcher:
 
         lists = self.values.evaluate(unnest.items, rows)
         parents, items = np.asarray(pc.list_parent_indices(lists)), pc.list_flatten(lists)
-        self._reserve(len(items), len(rows.columns) + 1)
+        self.reserve(len(items), len(rows.columns) + 1)
         self.sources[unnest.variable] = ValueSource(items)
         self.note(f"unnest ${unnest.variable}", "arrays", len(items))
         return rows.take(parents).adding(**{unnest.variable: np.arange(len(items))})
@@ -386,7 +386,7 @@ class _Joining:
             self.parts = [self._pruned(part, set(), is_last=True) for part in self.parts]
         rows = NO_COLUMNS
         for part in sorted(self.parts, key=lambda part: part.rows):  # Nothing times much is nothing.
-            self.matcher._reserve(rows.rows * part.rows, len(rows.columns) + len(part.columns))
+            self.matcher.reserve(rows.rows * part.rows, len(rows.columns) + len(part.columns))
             rows = self._filtered(cross(rows, part))
         return self._with_one_weight(rows) if self.needs.is_count else rows
 
@@ -446,7 +446,7 @@ class _Joining:
             rest.parts, rest.pending, rest.unbound = [*others, piece], [*self.pending], {**self.unbound}
             results.append(rest._matches())
             self.matcher.release(down_to=taken)
-            self.matcher._reserve(results[-1].rows, len(results[-1].columns))
+            self.matcher.reserve(results[-1].rows, len(results[-1].columns))
         self.conditions = rest.conditions
         self.matcher.merge_notes(noted)
         return concat(results)
@@ -515,7 +515,7 @@ class _Joining:
             self.matcher.note(f"${variable}", "lookup", len(numbers), f"{len(values)} ids", len(values))
         else:
             numbers = source.living
-            self.matcher._reserve(len(numbers), 1)
+            self.matcher.reserve(len(numbers), 1)
         part = self._filtered(Bindings(len(numbers), {variable: numbers}, is_set=True))
         if named is None:
             self.matcher.note(f"${variable}", "scan", part.rows, "", len(numbers))
@@ -659,7 +659,7 @@ class _Joining:
         if other is part and hop.is_step and hop.edge_variable is None:
             self.parts[self.parts.index(part)] = self._filtered(self._connected(move, part, rows, numbers))
             return
-        self.matcher._reserve(0, 0)
+        self.matcher.reserve(0, 0)
         new: dict[str, np.ndarray] = {}
         if hop.edge_variable is not None and hop.edge_variable not in self.needs.countable:
             owners, reached, new[hop.edge_variable] = self._edges(hop, move.is_forward, numbers)
@@ -674,7 +674,7 @@ class _Joining:
             owners, new = owners[kept], {name: column[kept] for name, column in new.items()}
             joined = part.take(owners).adding(**new)
         else:
-            self.matcher._reserve(len(owners), len(part.columns) + len(new) + 1)
+            self.matcher.reserve(len(owners), len(part.columns) + len(new) + 1)
             kept = self._without(part, {move.far})
             joined = kept.take(owners).adding(**{move.far: reached}, **new)
             joined = joined.once() if self.needs.is_set else joined
@@ -749,7 +749,7 @@ class _Joining:
             if variable not in known:
                 source, own = self.matcher.sources[variable], self._own(variable)
                 assert isinstance(source, NodeSource), "a variable that is only counted is a node"
-                self.matcher._reserve(source.size, 1)
+                self.matcher.reserve(source.size, 1)
                 whole = Bindings(len(source.living), {variable: source.living}, is_set=True)
                 known[variable] = self.matcher.filter(whole, own) if own else None
             return known[variable]
@@ -814,7 +814,7 @@ class _Joining:
             places = right.columns[on].searchsorted(left.columns[on]) if weights else None
             return left.adding(**{name: numbers[places] for name, numbers in weights.items()})
         matches = Matches(left.columns[on], right.columns[on])
-        self.matcher._reserve(matches.total, len(left.columns) + len(right.columns))
+        self.matcher.reserve(matches.total, len(left.columns) + len(right.columns))
         first, second = matches.pairs()
         more = right.take(second).columns
         return left.take(first).adding(**{name: column for name, column in more.items() if name != on})
@@ -873,7 +873,7 @@ class _Joining:
         ends = [self.matcher.sources[name] for name in (hop.source, hop.target)]
         if not all(isinstance(end, NodeSource) and end.is_single for end in ends):
             raise NotCovered
-        forward, backward, reserve = self._walk(hop, True), self._walk(hop, False), self.matcher._reserve
+        forward, backward, reserve = self._walk(hop, True), self._walk(hop, False), self.matcher.reserve
         finder = PathFinder(forward, backward, nodes, self._edge_source(hop), reserve, self.matcher.most)
         source, target = self._part(hop.source), self._part(hop.target)
         free = None

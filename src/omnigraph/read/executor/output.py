@@ -25,7 +25,7 @@ from omnigraph.read.executor.bindings import (
     totals,
 )
 from omnigraph.read.executor.matching import PatternMatcher
-from omnigraph.read.executor.sources import NodeSource
+from omnigraph.read.executor.sources import NodeSource, RelationSource
 from omnigraph.read.executor.values import group_codes, sort_codes
 from omnigraph.read.result import result_cells
 from omnigraph.values.arrow import arrow_type
@@ -164,7 +164,7 @@ class ResultTable:
         """A column of the result."""
         if isinstance(expression, EntityRef):
             source, numbers = self.sources[expression.variable], rows.columns[expression.variable]
-            if not isinstance(source, NodeSource):
+            if not isinstance(source, NodeSource | RelationSource):
                 raise NotCovered
             ids = self.values.column(rows, expression.variable, "id")
             return objects(self.matcher.view, source.types, ids, source.type_names(numbers))

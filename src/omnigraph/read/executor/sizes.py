@@ -87,7 +87,7 @@ class _Sizes:
         import numpy as np
 
         self.left.remove(variable)
-        self.matcher._reserve(self.sources[variable].size, 1)
+        self.matcher.reserve(self.sources[variable].size, 1)
         numbers = self._nodes(variable)
         counts = np.zeros(self.sources[variable].size)
         counts[numbers] = 1.0

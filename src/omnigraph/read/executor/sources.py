@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from omnigraph.read.executor.bindings import NotCovered
-from omnigraph.read.inputs.adjacency import GraphArrays
+from omnigraph.read.inputs.adjacency import GraphArrays, whole
 from omnigraph.tables.adjacency.edges import NumberedEdges
 from omnigraph.tables.adjacency.index import FEW_CELLS
 from omnigraph.tables.adjacency.nodes import CodedColumn
@@ -181,6 +181,29 @@ class ValueSource:
         return None
 
     def order_keys(self, numbers: np.ndarray) -> np.ndarray | None:
+        return None
+
+
+@dataclass(frozen=True)
+class RelationSource:
+    """Rows of a table by their position; `names` are its names of stored columns. `types`: those of nodes."""
+
+    rows: pa.Table
+    names: Mapping[str, str]
+    types: tuple[str, ...] = ()
+
+    def column(self, name: str, numbers: np.ndarray) -> pa.Array:
+        import pyarrow as pa
+
+        return whole(self.rows.column(self.names[name])).take(pa.array(numbers))
+
+    def codes(self, name: str, rows: int) -> CodedColumn | None:
+        return None
+
+    def order_keys(self, numbers: np.ndarray) -> np.ndarray | None:
+        return None
+
+    def type_names(self, numbers: np.ndarray) -> pa.Array | None:
         return None
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import ArithmeticOverflow
 from omnigraph.expressions.functions import Arguments
-from omnigraph.expressions.interpreter import Interpreter, as_mask
+from omnigraph.expressions.interpreter import Interpreter, as_mask, is_interpreted
 from omnigraph.expressions.predicates import Predicate, conjuncts, stated_column
 from omnigraph.expressions.usage import variables
 from omnigraph.language.catalog import Catalog
@@ -31,7 +31,6 @@ from omnigraph.language.query.plan import (
 from omnigraph.read.inputs.adjacency import GraphArrays
 from omnigraph.read.result import Values
 from omnigraph.read.sql.key_columns import keys_as_ids
-from omnigraph.read.strategies.forms import direct_form
 from omnigraph.read.strategies.strategy import InputChoice, Read, ResultAnswer, Strategy, hop_name
 from omnigraph.tables.adjacency.nodes import Nodes
 from omnigraph.tables.changed_table import ChangedTable
@@ -48,6 +47,7 @@ MAX_NAMED = 64
 MAX_ROWS = 2_000
 """Beyond this many matches an engine is faster."""
 TEXT = PropertyType(Scalar.STRING)
+ORDERED = (Scalar.STRING, Scalar.BOOL, Scalar.DATE, Scalar.DATETIME)
 COUNT = PropertyType(Scalar.I64)
 
 
@@ -107,17 +107,18 @@ class KeyedForm:
 def keyed_form(plan: ReadPlan, catalog: Catalog) -> KeyedForm | None:
     """The form of a plan; None if it does not qualify."""
     plan = plan.derived(keys_as_ids, lambda: keys_as_ids(plan, catalog))
-    form, pattern = direct_form(plan), plan.pattern
-    if form is None or any(
-        hop.edge_variable is not None or not hop.is_step or hop.is_searched for hop in pattern.expansions
-    ):
+    pattern = plan.pattern
+    if pattern.start_rows or pattern.unnests or pattern.optionals or plan.distinct or plan.having:
+        return None
+    if any(hop.reads_edges or hop.others or not hop.is_step for hop in pattern.expansions):
+        return None
+    if any(len(binding.types) > 1 for binding in pattern.bindings) or not all(map(is_interpreted, pattern.filters)):
         return None
     columns = [projection.expression for projection in plan.projections]
-    if form.counts:
-        operands = [expression.operand for expression in columns if isinstance(expression, Aggregate)]
-        if plan.limit is not None or plan.offset is not None or not all(map(_is_present, operands)):
+    if plan.grouped:
+        if plan.order or plan.limit is not None or plan.offset is not None or not all(map(_is_count, columns)):
             return None
-    elif not all(isinstance(expression, PropertyRef) and _is_shown(expression) for expression in columns):
+    elif not (all(map(_is_shown, columns)) and all(_is_ordered(key.expression) for key in plan.order)):
         return None
     for binding in pattern.bindings:
         own = [conjunct for conjunct in conjuncts(pattern.filters) if variables(conjunct) == {binding.variable}]
@@ -134,19 +135,31 @@ def keyed_form(plan: ReadPlan, catalog: Catalog) -> KeyedForm | None:
                 conditions=_placed(others, [binding.variable, *(way.far for way in ways)]),
                 ways=ways,
                 names=tuple(projection.name for projection in plan.projections),
-                cells=() if form.counts else tuple(map(_cell, columns)),
+                cells=() if plan.grouped else tuple(map(_cell, columns)),
                 order=tuple((_cell(key.expression), key.descending) for key in plan.order),
             )
     return None
 
 
-def _is_present(operand: Expression) -> bool:
+def _is_count(expression: Expression) -> bool:
+    """Whether a column is the number of matches."""
+    if not isinstance(expression, Aggregate) or expression.function != "count" or expression.distinct:
+        return False
+    operand = expression.operand
     return isinstance(operand, EntityRef) or (isinstance(operand, PropertyRef) and not operand.type.nullable)
 
 
-def _is_shown(column: PropertyRef) -> bool:
+def _is_shown(expression: Expression) -> bool:
     """Whether a stored value is what a result shows; not for a Blob."""
-    return column.type.scalar is not Scalar.BLOB
+    return isinstance(expression, PropertyRef) and expression.type.scalar is not Scalar.BLOB
+
+
+def _is_ordered(expression: Expression) -> bool:
+    """Whether Python orders and distinguishes the values as SQL does."""
+    if not isinstance(expression, PropertyRef):
+        return isinstance(expression, EntityRef)
+    type_ = expression.type
+    return not type_.is_list and (type_.scalar.is_integer or type_.scalar in ORDERED)
 
 
 def _cell(expression: Expression) -> Cell:

@@ -75,16 +75,6 @@ class ResultAnswer:
 
 
 @dataclass(frozen=True)
-class ColumnsAnswer:
-    """The columns of the tree: no engine was needed for them. `relations` are what they were made from, if that was read."""
-
-    choices: tuple[InputChoice, ...]
-    prepared: PreparedQuery
-    table: pa.Table
-    relations: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class TreeAnswer:
     """The relations over which the engine runs the tree."""
 
@@ -93,7 +83,7 @@ class TreeAnswer:
     relations: Mapping[str, Any]
 
 
-Answer = ResultAnswer | ColumnsAnswer | TreeAnswer
+Answer = ResultAnswer | TreeAnswer
 
 
 @dataclass(frozen=True)
