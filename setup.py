@@ -13,7 +13,8 @@ class BuildWithGuides(build_py):
             folder = Path(self.build_lib, "omnigraph", "guides")
             self.mkpath(str(folder))
             docs = Path(__file__).parent / "docs"
-            for page in (*sorted(docs.glob("*.md")), docs / "reference" / "ldbc.md"):
+            examples = (docs / "reference" / name for name in ("ldbc.md", "queries-by-example.md"))
+            for page in (*sorted(docs.glob("*.md")), *examples):
                 self.copy_file(str(page), str(folder / page.name))
 
 

@@ -1,9 +1,10 @@
-"""Every question of docs/queries-by-example.md has the answer that the page shows: in process, on Spark, and naively."""
+"""Every question of docs/reference/queries-by-example.md has the answer that the page shows: in process, on Spark, and naively."""
 
 from __future__ import annotations
 
 import json
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from omnigraph.language.query.plan import ReadPlan
 from omnigraph.snapshot import View
 from omnigraph.values.json_values import json_value
 
-PAGE = Path(__file__).parents[2] / "docs" / "queries-by-example.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reference" / "queries-by-example.md"
 SCHEMA, DATA, *BLOCKS = list(blocks_of(PAGE))
 QUESTIONS = re.findall(r"^### (\d+)\. (.+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 ASKED = [
@@ -40,6 +42,11 @@ def plan_of(text: str, view: View) -> tuple[ReadPlan, dict[str, object]]:
     plan = compile_query(text, view.catalog)
     assert isinstance(plan, ReadPlan)
     return plan, bind_parameters(plan.parameters, {})
+
+
+def test_the_page_is_up_to_date() -> None:
+    """`python tools/ports_page.py` makes it from examples/ports."""
+    assert PAGE.read_text(encoding="utf-8") == runpy.run_path(str(ROOT / "tools" / "ports_page.py"))["page"]()
 
 
 def test_there_are_sixty_questions_in_order() -> None:

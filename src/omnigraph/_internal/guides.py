@@ -7,6 +7,7 @@ from pathlib import Path
 
 _PACKAGE = Path(__file__).parents[1]
 _PACKAGED = _PACKAGE / "guides"
+_MADE = ("ldbc", "queries-by-example")
 _FOLDER = _PACKAGED if _PACKAGED.is_dir() else _PACKAGE.parents[1] / "docs"
 
 
@@ -17,11 +18,9 @@ def guide(name: str) -> str:
 
 
 def guides() -> Iterator[str]:
-    """The names of all pages, in order; of those that are made from code, the one with queries to follow."""
-    return (
-        path.stem
-        for path in sorted((*_FOLDER.glob("*.md"), *_FOLDER.glob("reference/ldbc.md")), key=lambda path: path.stem)
-    )
+    """The names of all pages, in order; of those that are made from code, the two with queries to follow."""
+    made = (path for name in _MADE for path in _FOLDER.glob(f"reference/{name}.md"))
+    return (path.stem for path in sorted((*_FOLDER.glob("*.md"), *made), key=lambda path: path.stem))
 
 
 def title_of(text: str) -> str:
