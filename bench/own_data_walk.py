@@ -1,4 +1,4 @@
-"""A stranger's folder: the commands of docs/own-data.md for five data sets, from files to five answers each, with their times.
+"""A stranger's folder: the commands of docs/own-data.md for five data sets, from files to answers, with their times.
 
     python bench/own_data_walk.py
 
