@@ -252,6 +252,11 @@ def test_progress_is_lines_or_bars() -> None:
     plain.close()
     assert out.getvalue() == "read: 0/3 tasks\nread: 3/3 tasks, 3,000 rows, 1,500 rows/s\n"
     assert Status("copy", 7, 1_200, 0, 2.0, 3_000_000, "objects").text() == "copy: 7/1,200 objects, 3.0 MB, 1.5 MB/s"
+    twice = io.StringIO()
+    plain = PlainProgress(twice, every_seconds=0, after_seconds=0)
+    for done in (0, 0, 1):
+        plain.update(Status("looking", done, 1, 0, 0.2, unit=""))
+    assert twice.getvalue() == "looking: 0 s\n", "no line twice in a row"
     soon = io.StringIO()
     PlainProgress(soon, after_seconds=3600).update(Status("read", 3, 3, 3000, 2.0))
     assert soon.getvalue() == "", "what is done at once is not told"

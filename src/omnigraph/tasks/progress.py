@@ -122,7 +122,7 @@ class Reported:
 
 class PlainProgress:
     """Lines of text: one when a stage starts, one when it ends, and in between at most one every few seconds. Nothing during
-    the first second, because a short action needs no progress."""
+    the first second, because a short action needs no progress, and no line twice in a row."""
 
     def __init__(self, out: TextIO | None = None, every_seconds: float = 5.0, after_seconds: float = 1.0) -> None:
         self._out = out or sys.stderr
@@ -130,6 +130,7 @@ class PlainProgress:
         self._from = time.monotonic() + after_seconds
         self._last: tuple[str, float] = ("", 0.0)
         self._ended: tuple[str, int] = ("", 0)
+        self._text = ""
 
     def update(self, status: Status) -> None:
         stage, at = self._last
@@ -142,7 +143,9 @@ class PlainProgress:
         self._last = (status.stage, now)
         if ended:
             self._ended = (status.stage, status.rows)
-        print(status.text(), file=self._out, flush=True)
+        if status.text() != self._text:
+            self._text = status.text()
+            print(self._text, file=self._out, flush=True)
 
     def close(self) -> None:
         """Nothing to close."""
