@@ -19,8 +19,8 @@ def guide(name: str) -> str:
 
 def guides() -> Iterator[str]:
     """The names of all pages, in order; of those that are made from code, the two with queries to follow."""
-    made = (path for name in _MADE for path in _FOLDER.glob(f"reference/{name}.md"))
-    return (path.stem for path in sorted((*_FOLDER.glob("*.md"), *made), key=lambda path: path.stem))
+    generated = (path for name in _MADE for path in _FOLDER.glob(f"reference/{name}.md"))
+    return (path.stem for path in sorted((*_FOLDER.glob("*.md"), *generated), key=lambda path: path.stem))
 
 
 def title_of(text: str) -> str:
