@@ -38,7 +38,7 @@ def test_a_task_of_every_stage_fails_after_its_work(people: og.Graph, spark: Any
     people.load(data, mode="merge", branch="expected", from_="main", engine="local")
     with failing_tasks.as_large(), failing_tasks.every_frame_fails(marks) as frames:
         receipt = people.load(data, mode="merge", engine=spark)
-    assert {stage.stage for stage in receipt.stages} == STAGES
+    assert {stage.stage for stage in receipt.stages} >= STAGES
     assert len(list(marks.iterdir())) == len(frames) >= len(STAGES), "a task of each frame failed"
     assert failing_tasks.content(people, "main") == failing_tasks.content(people, "expected")
     assert [commit.kind for commit in people.commits()].count("load") == 2
