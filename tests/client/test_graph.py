@@ -16,6 +16,7 @@ import omnigraph as og
 from omnigraph import errors
 from omnigraph.client.graph import RemoteBranches, RemoteGraph, RemoteTags
 from omnigraph.client.state import REFUSED
+from omnigraph.client.writing import SERVED_OPTIONS
 from omnigraph.graph.branches import GraphBranches, GraphTags
 from omnigraph.server.app import Application
 from omnigraph.server.logs import RequestLog
@@ -388,3 +389,30 @@ def test_stored_queries_are_listed_and_run(remote: RemoteGraph) -> None:
 def test_indexes_are_those_of_the_library(remote: RemoteGraph, local: og.Graph) -> None:
     assert remote.indexes() == local.indexes()
     assert remote.indexes("main~1") == local.indexes("main~1")
+
+
+ELSEWHERE: dict[str, object] = {
+    "new_branch": True,
+    "reader_options": {"dbtable": "people"},
+    "quote": "'",
+    "null": "-",
+    "columns": ["name"],
+    "date_format": "%d.%m.%Y",
+    "time_format": "%H:%M",
+    "map": {"a": "name"},
+    "rejects": "aside.jsonl",
+    "conf": {"spark.sql.shuffle.partitions": "1"},
+    "dry_run": True,
+}
+
+
+def test_a_load_takes_an_option_or_refuses_it(remote: RemoteGraph, tmp_path: Path) -> None:
+    """One that is added to the library is refused until a server takes it."""
+    file = tmp_path / "people.jsonl"
+    file.write_text('{"type": "Person", "data": {"name": "Eve"}}\n')
+    assert inspect.signature(remote.load) == inspect.signature(og.Graph.load.__get__(remote))
+    options = inspect.signature(remote.load).parameters.keys() - {"sources", "progress"}
+    assert options - SERVED_OPTIONS == ELSEWHERE.keys()
+    for name, value in ELSEWHERE.items():
+        with pytest.raises(errors.UsageError, match=f"a served graph takes no '{name}'"):
+            remote.load(file, mode="merge", **{name: value})  # type: ignore[arg-type]

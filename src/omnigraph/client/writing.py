@@ -7,7 +7,7 @@ import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from omnigraph.client.state import (
     write_headers,
 )
 from omnigraph.errors import InputError, UsageError
+from omnigraph.graph import loading
 from omnigraph.graph.texts import read_source
 from omnigraph.history.chain import MAIN
 from omnigraph.history.write_keys import Once
@@ -35,8 +36,9 @@ if TYPE_CHECKING:
     from omnigraph.evolve.apply import SchemaReceipt
     from omnigraph.language.catalog import Catalog
     from omnigraph.load.inputs import Sources
+    from omnigraph.load.options import LoadOptions
     from omnigraph.load.receipt import LoadReceipt
-    from omnigraph.tasks.engines import Engine, LoadMode, Missing
+    from omnigraph.tasks.engines import Engine
     from omnigraph.tasks.progress import Status
     from omnigraph.write.receipt import Receipt
 
@@ -202,6 +204,37 @@ def _pieces(file: Path, *, ends_line: bool = True) -> Iterator[bytes]:
         yield b"\n"
 
 
+SERVED_OPTIONS = frozenset(
+    [
+        "mode",
+        "branch",
+        "from_",
+        "type",
+        "format",
+        "encoding",
+        "delimiter",
+        "missing",
+        "engine",
+        "actor",
+        "message",
+        "if_commit",
+        "once",
+    ]
+)
+"""What a load of a server takes. It is asked nothing of the engine: a server chooses for itself."""
+_DIALECT = "a server takes CSV as RFC 4180 has it: load other dialects with --store"
+REFUSED_OPTIONS: Mapping[str, str] = {
+    "new_branch": "make the branch first, with branches.create",
+    "map": "a server loads records that name their types and properties as the schema does",
+    "reader_options": "a server takes JSON lines, CSV and Parquet: load others with --store",
+    "conf": "a server has its own settings",
+    "dry_run": "a server has no dry run of a load: open the graph itself",
+    "rejects": "a server refuses a load that has rejected records",
+    **dict.fromkeys(["quote", "null", "columns", "date_format", "time_format"], _DIALECT),
+}
+"""Why it does not take some others."""
+
+
 class RemoteWriteMethods:
     """The methods of a served graph that change it."""
 
@@ -227,66 +260,24 @@ class RemoteWriteMethods:
             reply = self._state.write("/mutate", body, once, if_commit)
         return decoding.receipt(reply.json(), repeated=once is not None and is_replayed(reply.headers))
 
-    def load(
-        self,
-        sources: Sources,
-        *,
-        mode: LoadMode,
-        branch: str = MAIN,
-        from_: str | None = None,
-        new_branch: bool = False,
-        type: str | None = None,
-        format: str | None = None,
-        reader_options: Mapping[str, str] | None = None,
-        encoding: str | None = None,
-        delimiter: str | None = None,
-        quote: str | None = None,
-        null: str | None = None,
-        columns: Sequence[str] | None = None,
-        date_format: str | None = None,
-        time_format: str | None = None,
-        map: Mapping[str, object] | str | Path | None = None,
-        rejects: str | Path | None = None,
-        missing: Missing = "refuse",
-        engine: Engine = "auto",
-        conf: Mapping[str, str] | None = None,
-        actor: str | None = None,
-        message: str | None = None,
-        if_commit: str | None = None,
-        once: Once | None = None,
-        dry_run: bool = False,
-        progress: bool | Callable[[Status], None] = False,
-    ) -> LoadReceipt:
-        """Load files, folders, globs or DataFrames (`{"Person": people}`) as one commit, or nothing. Files are sent to the server
-        as they are, DataFrames as Parquet."""
-        no_actor(actor)
-        only_default("new_branch", new_branch, False, "make the branch first, with branches.create")
+    load = loading.load
+
+    def _load(self, sources: Sources, options: LoadOptions, progress: bool | Callable[[Status], None]) -> LoadReceipt:
+        """Files are sent to the server as they are, DataFrames as Parquet."""
+        no_actor(options.actor)
         if callable(progress):
             only_default("progress", progress, False, "a server says how far it is to those who start a job")
-        only_default("map", map, None, "a server loads records that name their types and properties as the schema does")
-        only_default(
-            "reader_options",
-            reader_options,
-            None,
-            "a server takes JSON lines, CSV and Parquet: load others with --store",
-        )
-        only_default("conf", conf, None, "a server has its own settings")
-        only_default("dry_run", dry_run, False, "a server has no dry run of a load: open the graph itself")
-        only_default("rejects", rejects, None, "a server refuses a load that has rejected records")
-        for name, value in (
-            ("quote", quote),
-            ("null", null),
-            ("columns", columns),
-            ("date_format", date_format),
-            ("time_format", time_format),
-        ):
-            only_default(name, value, None, "a server takes CSV as RFC 4180 has it: load other dialects with --store")
-        headers = write_headers(once, if_commit)
-        if message is not None:
-            headers["Omnigraph-Message"] = _percent_encoded(message)
-        query: dict[str, str | None] = {"branch": branch, "from": from_, "mode": mode}
-        if missing != "refuse":
-            query["missing"] = missing
+        for option in fields(options):
+            if option.init and option.name not in SERVED_OPTIONS:
+                reason = REFUSED_OPTIONS.get(option.name, "open the graph itself, or load with --store")
+                only_default(option.name, getattr(options, option.name), option.default, reason)
+        headers = write_headers(options.once, options.if_commit)
+        if options.message is not None:
+            headers["Omnigraph-Message"] = _percent_encoded(options.message)
+        query: dict[str, str | None] = {"branch": options.branch, "from": options.from_, "mode": options.mode}
+        if options.missing != "refuse":
+            query["missing"] = options.missing
+        type, format, encoding, delimiter = options.type, options.format, options.encoding, options.delimiter
         if isinstance(sources, Mapping):
             only_default("format", format, None, "DataFrames have none")
             with frame_files(sources, self._state.catalog(MAIN)) as files:
@@ -303,9 +294,9 @@ class RemoteWriteMethods:
                     headers=headers,
                 )
         else:
-            options = {"type": type, "format": format, "encoding": encoding, "delimiter": delimiter}
-            reply = self._upload(UploadedFiles(files), query | options, headers)
-        return ServedLoad.from_json(reply.json(), repeated=once is not None and is_replayed(reply.headers))
+            query |= {"type": type, "format": format, "encoding": encoding, "delimiter": delimiter}
+            reply = self._upload(UploadedFiles(files), query, headers)
+        return ServedLoad.from_json(reply.json(), repeated=options.once is not None and is_replayed(reply.headers))
 
     def _upload(self, form: UploadedFiles, query: Mapping[str, str | None], headers: Mapping[str, str]) -> Reply:
         path = f"{self._state.path}/load/files"

@@ -162,7 +162,7 @@ class SessionReader:
     @classmethod
     def of(cls, sources: Sources, options: LoadOptions) -> SessionReader | None:
         """None where this package reads the sources itself."""
-        format, mapped = options.format, options.map
+        format, mapped = options.format, options.mapping
         if format is None or format in FORMATS or isinstance(sources, Mapping):
             if options.reader_options:
                 raise UsageError(

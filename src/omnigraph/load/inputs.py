@@ -221,7 +221,7 @@ def find_inputs(
 ) -> FoundInputs:
     """Name every input; a file that is named twice is read once. UsageError for one of unknown type or format, and for options of
     text that no input can follow. `spool`: a folder to keep what standard input (`-`) holds."""
-    mapped, text, format = options.map, options.text, options.format
+    mapped, text, format = options.mapping, options.text, options.format
     if isinstance(sources, Mapping):
         if format is not None:
             raise UsageError("DataFrames have no format", hint="leave format out")

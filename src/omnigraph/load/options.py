@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
@@ -11,7 +11,7 @@ from omnigraph.errors import UsageError
 from omnigraph.history.chain import MAIN
 from omnigraph.history.plan import check_attribution
 from omnigraph.history.write_keys import KeyName, Once
-from omnigraph.load.mapping import ColumnMap
+from omnigraph.load.mapping import ColumnMap, column_map
 from omnigraph.load.text import TextOptions
 from omnigraph.tasks.engines import AUTO, Engine, LoadMode, Missing
 
@@ -51,8 +51,14 @@ class LoadOptions:
     format: str | None = None
     reader_options: Mapping[str, str] | None = None
     type: str | None = None
-    text: TextOptions = field(default_factory=TextOptions)
-    map: ColumnMap = field(default_factory=ColumnMap)
+    encoding: str | None = None
+    delimiter: str | None = None
+    quote: str | None = None
+    null: str | None = None
+    columns: Sequence[str] | None = None
+    date_format: str | None = None
+    time_format: str | None = None
+    map: Mapping[str, object] | str | Path | None = None
     rejects: str | Path | None = None
     missing: Missing = "refuse"
     actor: str | None = None
@@ -62,8 +68,15 @@ class LoadOptions:
     request: object = None
     permit: Callable[[frozenset[str]], None] | None = None
     dry_run: bool = False
+    text: TextOptions = field(init=False)
+    """How text files are written, as the options say."""
+    mapping: ColumnMap = field(init=False)
+    """What `map` says, or the file that it names."""
 
     def __post_init__(self) -> None:
+        dialect = (self.delimiter, self.quote, self.null, self.columns, self.date_format, self.time_format)
+        object.__setattr__(self, "text", TextOptions.checked(self.encoding, *dialect))
+        object.__setattr__(self, "mapping", column_map(self.map))
         check_attribution(self.actor, self.message)
         check_mode(self.mode)
         checked_missing(self.missing, self.mode)

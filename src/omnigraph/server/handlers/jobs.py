@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from omnigraph.api.writes import ServedLoad
 from omnigraph.errors import NotFound, RecordError, UsageError
 from omnigraph.policy.ask import AccessRequest, is_allowed
 from omnigraph.server.calls import MAIN, REPLAYED, HandlerResult, RouteCall
+from omnigraph.server.components import COMPONENTS
 from omnigraph.server.handlers.binding import handles
 from omnigraph.server.handlers.feeds import event
 from omnigraph.server.jobs import Job, receive_into, spool
@@ -128,6 +130,23 @@ def _keep(part: Any, place: Path) -> None:
             file.write(piece)
 
 
+def load_options(call: RouteCall) -> dict[str, Any]:
+    """What a request says of a load, as the library takes it: those of its options that the route declares."""
+    from omnigraph.load.options import LoadOptions
+
+    route = call.route
+    component = None if route.body is None else route.body.component
+    declared = {parameter.name for parameter in route.parameters} | set(
+        () if component is None else COMPONENTS[component]["properties"]
+    )
+    options = {"mode": "merge"}
+    for option in fields(LoadOptions):
+        name = option.name.rstrip("_")
+        if name in declared and (value := call.value(name)) is not None:
+            options[option.name] = value
+    return {**options, "branch": call.branch, "engine": "local", "message": call.message}
+
+
 def _job(call: RouteCall, options: Mapping[str, Any]) -> Job:
     return Job(call.of_graph.id, call.actor_id, options.get("branch") or MAIN, options.get("mode") or "merge")
 
@@ -154,15 +173,8 @@ def _load(call: RouteCall, job: Job, sources: list[Any], options: Mapping[str, A
     try:
         receipt: LoadReceipt = call.graph.load(
             sources,
-            mode=job.mode,  # type: ignore[arg-type]  # checked by the table
-            branch=job.branch,
-            from_=options.get("from"),
-            type=options.get("type"),
-            format=options.get("format"),
+            **load_options(call),
             rejects=job.rejects if options.get("keep_rejects") else None,
-            missing=options.get("missing") or "refuse",
-            engine="local",
-            message=call.message,
             progress=job.tell,
         )
     finally:
@@ -263,12 +275,7 @@ def _load_arrow(call: RouteCall, place: Path) -> HandlerResult:
     query = call.query
     receipt = call.graph.load(
         {query["type"]: _arrow_table(place)},
-        mode=query.get("mode", "merge"),
-        branch=call.branch,
-        from_=query.get("from"),
-        missing=query.get("missing") or "refuse",
-        engine="local",
-        message=call.message,
+        **{**load_options(call), "type": None},
         if_commit=call.expected_head,
         once=call.write_key(call.branch),
     )

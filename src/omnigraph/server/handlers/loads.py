@@ -13,7 +13,7 @@ from omnigraph.api.writes import IngestJson, ServedLoad
 from omnigraph.errors import UsageError
 from omnigraph.server.calls import MAIN, REPLAYED, HandlerResult, RouteCall
 from omnigraph.server.handlers.binding import handles
-from omnigraph.server.handlers.jobs import received_files
+from omnigraph.server.handlers.jobs import load_options, received_files
 from omnigraph.server.handlers.writes import counts_of
 from omnigraph.server.jobs import receive_into, spool, spool_folder
 
@@ -55,25 +55,15 @@ async def load_files(call: RouteCall) -> HandlerResult:
 
 
 def _loaded_files(call: RouteCall, places: list[Path]) -> HandlerResult:
-    query = call.query
     receipt = call.graph.load(
         places,
-        mode=query.get("mode") or "merge",
-        branch=call.branch,
-        from_=query.get("from"),
-        type=query.get("type"),
-        format=query.get("format"),
-        encoding=query.get("encoding"),
-        delimiter=query.get("delimiter"),
-        missing=query.get("missing") or "refuse",
-        engine="local",
-        message=call.message,
+        **load_options(call),
         if_commit=call.expected_head,
         once=call.write_key(call.branch),
     )
     if receipt.repeated:
         receipt = _counted(call, receipt)
-    return _answered(call, receipt, query.get("from"), names_uri=False)
+    return _answered(call, receipt, call.query.get("from"), names_uri=False)
 
 
 def _counted(call: RouteCall, receipt: LoadReceipt) -> LoadReceipt:
@@ -89,13 +79,7 @@ def _counted(call: RouteCall, receipt: LoadReceipt) -> LoadReceipt:
 def _loaded(call: RouteCall, place: Path, from_: str | None, *, names_uri: bool) -> HandlerResult:
     receipt = call.graph.load(
         place,
-        mode=call.value("mode") or "merge",
-        branch=call.branch,
-        from_=from_,
-        format="jsonl",
-        missing=call.value("missing") or "refuse",
-        engine="local",
-        message=call.message,
+        **{**load_options(call), "from_": from_, "format": "jsonl"},
         if_commit=call.expected_head,
         once=call.write_key(call.branch),
     )
