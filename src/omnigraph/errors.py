@@ -434,7 +434,7 @@ class BranchNotMerged(OmnigraphError):
         count = "1 commit" if commits == 1 else f"{commits} commits"
         super().__init__(
             f"branch '{branch}' has {count} that no other branch or tag reaches",
-            hint=f"merge it, tag its head ({head}), or delete it all the same with --force (force=True)",
+            hint=f"merge it, tag its head ({head}), or delete it all the same with force=True",
         )
         self.branch = branch
         self.commits = commits
@@ -649,7 +649,7 @@ class StaleResolution(Conflict):
     def __init__(self, type_name: str, entity_id: str) -> None:
         super().__init__(
             f"the resolution of {type_name} '{entity_id}' was decided about other values",
-            hint="nothing was published; look at the conflicts again (branch merge --dry-run) and decide again",
+            hint="nothing was published; look at the conflicts again (dry_run=True) and decide again",
         )
         self.type_name = type_name
         self.entity_id = entity_id
@@ -729,7 +729,7 @@ class SchemaChangeRefused(OmnigraphError):
             lines += [f"  {message} (id '{id}')" for id, message in first]
         hint = "nothing was changed; 'omnigraph schema plan' shows every step"
         if self.violations:
-            hint = "nothing was changed; correct these entities first, or in the same commit with --with"
+            hint = "nothing was changed; correct these entities first, or in the same commit, with_='FILE'"
         super().__init__("\n".join(lines), hint=hint)
 
     def details(self) -> dict[str, Any]:

@@ -9,9 +9,11 @@ import pytest
 from cli.test_help import EVERY, LEAVES
 from cli.transcript import RunCli
 
+import omnigraph as og
 from omnigraph.cli.main import DEPRECATED, SPELLINGS, cli, documented
-from omnigraph.cli.options import GraphCommand, Spelled
+from omnigraph.cli.options import GraphCommand, Spelled, with_flags
 from omnigraph.cli.reference import spelling_reference
+from omnigraph.errors import UsageError
 
 FORMER = """
 blob get ./photos Photo sea image
@@ -163,3 +165,35 @@ def test_both_print_the_same(former: str, now: str, run_cli: RunCli) -> None:
 def test_ingest_merges_and_may_create_the_branch(run_cli: RunCli) -> None:
     ran = run_cli(["ingest", "people", "--data", "more.jsonl", "--branch", "inbox"])
     assert (ran.code, "into branch inbox of people (merge)" in ran.out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "of_the_library", "on_the_command_line"),
+    [
+        ("load", "missing='skip' sets such edges aside", "--missing skip sets such edges aside"),
+        ("load", "for example columns=['name', 'age']", "for example --columns name,age"),
+        ("load", "conf={'spark.jars': 'driver.jar'}, and", "--conf spark.jars=driver.jar, and"),
+        ("load", "pass delimiter=';', or delimiter='\\t'", "pass --delimiter ';', or --delimiter $'\\t'"),
+        ("load", "leave out rejects= and once=, or dry_run=", "leave out --rejects and --once, or --dry-run"),
+        ("load", "from_='main' makes the branch", "--from main makes the branch"),
+        ("schema infer", "key=['TYPE.column']; the types are", "--key TYPE.column; the types are"),
+        ("export", "replace it with overwrite=True, or", "replace it with --overwrite, or"),
+        ("branch delete", "all the same with force=True", "all the same with --force"),
+        ("run", 'sources=["Ada", "Bo"], the ids of nodes', "--source Ada --source Bo, the ids of nodes"),
+        ("query", 'og.connect("http://x", graph="NAME") in Python', 'og.connect("http://x", graph="NAME") in Python'),
+    ],
+)
+def test_hints_name_flags_where_the_library_names_arguments(
+    name: str, of_the_library: str, on_the_command_line: str
+) -> None:
+    assert with_flags(of_the_library, LEAVES[name]) == on_the_command_line
+
+
+def test_the_same_error_speaks_to_whoever_called(run_cli: RunCli) -> None:
+    with pytest.raises(UsageError) as called:
+        og.open("people").load("cities.csv", mode="append", engine="local")
+    assert (called.value.hint or "").startswith("pass type='TYPE'; the schema has: ")
+    typed = run_cli(["load", "--data", "cities.csv", "--mode", "append", "--engine", "local"])
+    as_json = run_cli(["load", "--data", "cities.csv", "--mode", "append", "--engine", "local", "--json"])
+    assert "hint: pass --type TYPE; the schema has: " in typed.err
+    assert '"hint": "pass --type TYPE; the schema has: ' in as_json.out

@@ -27,10 +27,10 @@ edge Knows: Person -> Person { since: Date? }
 """
 PERSON = "Person has: id, name, age, born"
 KNOWS = "Knows has: id, from, to, since"
-UTF_8 = "pass the file's encoding, for example --encoding latin-1"
+UTF_8 = "pass the file's encoding, for example encoding='latin-1'"
 QUOTES = 'close every quote; write "" for a quote inside quotes'
 CELLS = "put cells that contain the delimiter or a line break in double quotes"
-NOT_PARQUET = "give its real format with --format jsonl or --format csv, or write it as Parquet"
+NOT_PARQUET = "give its real format with format='jsonl' or format='csv', or write it as Parquet"
 RECORD = b'{"type":"Person","data":{"name":"Ada"}}\n'
 
 
@@ -79,15 +79,15 @@ def latin(text: str) -> bytes:
 UNREADABLE = [
     # what it is not
     Unreadable("Person.csv", "name,age\nAda,1\n".encode("utf-16"), 1,
-               "the file is UTF-16, not UTF-8", "pass --encoding utf-16"),
+               "the file is UTF-16, not UTF-8", "pass encoding='utf-16'"),
     Unreadable("p.jsonl", RECORD.decode().encode("utf-16"), 1,
-               "the file is UTF-16, not UTF-8", "pass --encoding utf-16"),
+               "the file is UTF-16, not UTF-8", "pass encoding='utf-16'"),
     Unreadable("p.jsonl", codecs.BOM_UTF16_BE + RECORD.decode().encode("utf-16-be"), 1,
-               "the file is UTF-16, not UTF-8", "pass --encoding utf-16"),
+               "the file is UTF-16, not UTF-8", "pass encoding='utf-16'"),
     Unreadable("p.jsonl", RECORD.decode().encode("utf-16-le"), 1,
-               "the file looks like UTF-16 without a byte order mark, not UTF-8", "pass --encoding utf-16-le"),
+               "the file looks like UTF-16 without a byte order mark, not UTF-8", "pass encoding='utf-16-le'"),
     Unreadable("Person.csv", "name\nAda\n".encode("utf-16-be"), 1,
-               "the file looks like UTF-16 without a byte order mark, not UTF-8", "pass --encoding utf-16-be"),
+               "the file looks like UTF-16 without a byte order mark, not UTF-8", "pass encoding='utf-16-be'"),
     Unreadable("p.jsonl", gzip.compress(RECORD), None,
                "the file is gzip data, not JSON lines", "name it .jsonl.gz or .csv.gz"),
     Unreadable("Person.csv", gzip.compress(b"name\nAda\n"), None,
@@ -96,7 +96,7 @@ UNREADABLE = [
                "the file is a ZIP archive or an Excel workbook, not CSV",
                "unpack it, or save the sheet as CSV (UTF-8)"),
     Unreadable("p.jsonl", MANY, None, "the file is a Parquet file, not JSON lines",
-               "name it .parquet, or pass --format parquet"),
+               "name it .parquet, or pass format='parquet'"),
     Unreadable("Person.csv", b"\x28\xb5\x2f\xfdxx", None,
                "the file is Zstandard data, not CSV", "name it .jsonl.zst or .csv.zst"),
     Unreadable("Person.csv", b"SQLite format 3\0", None,
@@ -112,24 +112,24 @@ UNREADABLE = [
                "this is one JSON document over several lines, not JSON lines",
                "write one record per line: jq -c . FILE > FILE.jsonl"),
     # encodings that are given
-    Unreadable("Person.csv", b"name\nAda\nB\xffo\n", 3, "not valid ascii", "pass the file's encoding with --encoding",
+    Unreadable("Person.csv", b"name\nAda\nB\xffo\n", 3, "not valid ascii", "pass the file's encoding, encoding='NAME'",
                {"encoding": "ascii"}),
-    Unreadable("p.jsonl", RECORD + b"\x81\n", 2, "not valid shift_jis", "pass the file's encoding with --encoding",
+    Unreadable("p.jsonl", RECORD + b"\x81\n", 2, "not valid shift_jis", "pass the file's encoding, encoding='NAME'",
                {"encoding": "shift_jis"}),
     Unreadable("p.jsonl", RECORD.decode().encode("utf-16") + b"x", 2, "not valid utf-16",
-               "pass the file's encoding with --encoding", {"encoding": "utf-16"}),
+               "pass the file's encoding, encoding='NAME'", {"encoding": "utf-16"}),
     Unreadable("Person.csv", latin("näme,age\nAda,1\n"), 1, "the header is not valid UTF-8", UTF_8),
     # the header
     Unreadable("Person.csv", b"name;age\nAda;1\n", 1,
-               "the columns are separated by semicolons, not by commas", "pass --delimiter ';'"),
+               "the columns are separated by semicolons, not by commas", "pass delimiter=';'"),
     Unreadable("Person.csv", b"name\tage\nAda\t1\n", 1,
-               "the columns are separated by tabs, not by commas", "pass --delimiter $'\\t'"),
+               "the columns are separated by tabs, not by commas", "pass delimiter='\\t'"),
     Unreadable("Person.csv", b"name|age\nAda|1\n", 1,
-               "the columns are separated by vertical bars, not by commas", "pass --delimiter '|'"),
+               "the columns are separated by vertical bars, not by commas", "pass delimiter='|'"),
     Unreadable("Person.csv", b"name,age\nAda,1\n", 1,
-               "the columns are separated by commas, not by semicolons", "pass --delimiter ,", {"delimiter": ";"}),
+               "the columns are separated by commas, not by semicolons", "pass delimiter=','", {"delimiter": ";"}),
     Unreadable("Person.csv", RECORD.replace(b",", b" "), 1, "this looks like JSON lines, not CSV",
-               "name the file .jsonl, or pass --format jsonl"),
+               "name the file .jsonl, or pass format='jsonl'"),
     Unreadable("Person.csv", b"\nname,age\nAda,1\n", 1, "the first line is empty; it must name the columns",
                "remove empty lines"),
     Unreadable("Person.csv", b"name,agee,born,nme\nAda,1,,\n", 1, "unknown columns 'agee', 'nme' for Person", PERSON),
@@ -280,7 +280,7 @@ def test_records_that_cannot_be_read_are_named_with_the_reason(
         ]
         assert found == [(case.kind.code, path, case.line, case.text, case.hint) for path, case in files.items()]
         assert caught.value.hint is not None
-        assert caught.value.hint.endswith("correct them, or set them aside with --rejects FILE")
+        assert caught.value.hint.endswith("correct them, or set them aside with rejects='FILE'")
     assert len(people.commits()) == 1
 
 
@@ -368,15 +368,15 @@ CALLS: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str, str]] = {
     ),
     "a delimiter of two characters": (
         lambda folder: folder / "Person.csv", {"delimiter": "||"}, "'||' cannot separate columns",
-        "give one character, for example --delimiter ';'",
+        "give one character, for example delimiter=';'",
     ),
     "a delimiter for JSON lines": (
-        lambda folder: folder / "p.jsonl", {"delimiter": ";"}, "--delimiter is for CSV files, and there are none",
-        "leave --delimiter out",
+        lambda folder: folder / "p.jsonl", {"delimiter": ";"}, "'delimiter' is for CSV files, and there are none",
+        "leave delimiter= out",
     ),
     "an encoding for data frames": (
         lambda folder: {"Person": pa.table({"name": ["x"]})}, {"encoding": "latin-1"},
-        "--encoding is for JSON lines and CSV files, and there are none", "leave --encoding out",
+        "'encoding' is for JSON lines and CSV files, and there are none", "leave encoding= out",
     ),
     "a number": (
         lambda folder: 7, {}, "expected paths or DataFrames by type, got int",
@@ -395,19 +395,19 @@ CALLS: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str, str]] = {
     ),
     "a name that is no type": (
         lambda folder: folder / "persons.csv", {}, "'{folder}/persons.csv' is not named after a type of the schema",
-        "pass --type; the schema has: edge:Knows, node:Item, node:Person",
+        "pass type='TYPE'; the schema has: edge:Knows, node:Item, node:Person",
     ),
     "an unknown suffix": (
         lambda folder: folder / "p.txt", {}, "the format of '{folder}/p.txt' is not known",
-        "name it .jsonl, .csv or .parquet, or pass --format",
+        "name it .jsonl, .csv or .parquet, or pass format=",
     ),
     "a type for JSON lines": (
         lambda folder: folder / "p.jsonl", {"type": "Person"}, "records of JSON lines name their types themselves",
-        "leave --type out",
+        "leave type= out",
     ),
     "a rejects file that exists": (
         lambda folder: folder / "p.jsonl", {"rejects": "p.jsonl"}, "'{folder}/p.jsonl' exists",
-        "replace it with --overwrite (overwrite=True), or write to another name",
+        "replace it with overwrite=True, or write to another name",
     ),
 }  # fmt: skip
 

@@ -126,7 +126,7 @@ def test_without_it_the_load_is_refused_and_says_how(tmp_path: Path) -> None:
     graph = graph_at(tmp_path)
     with pytest.raises(EndpointMissing) as refused:
         graph.load(write_csv(tmp_path), mode="append", engine="local")
-    assert "--missing skip sets such edges aside, --missing stub creates the nodes" in str(refused.value.hint)
+    assert "missing='skip' sets such edges aside, missing='stub' creates the nodes" in str(refused.value.hint)
     with pytest.raises(UsageError, match="'ignore' does not say"):
         graph.load(write_csv(tmp_path), mode="append", missing="ignore")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="does not go with the mode overwrite"):

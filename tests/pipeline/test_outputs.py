@@ -56,7 +56,7 @@ def test_a_file_that_exists_is_kept_unless_forced(people: og.Graph, tmp_path: Pa
         people.export(out, engine="local")
     assert (caught.value.message, caught.value.hint) == (
         f"'{out}' exists",
-        "replace it with --overwrite (overwrite=True), or write to another name",
+        "replace it with overwrite=True, or write to another name",
     )
     assert out.read_text() == "precious"
     assert people.export(out, overwrite=True, engine="local") == 2

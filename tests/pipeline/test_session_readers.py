@@ -31,7 +31,7 @@ def test_orc_files_are_loaded_whatever_names_the_type(graph: og.Graph, spark: An
     assert renamed.total.inserted == 1
     with pytest.raises(errors.UsageError, match="does not say of which type its rows are") as untyped:
         graph.load(tmp_path / "more", mode="append", format="orc", engine=spark)
-    assert "--type" in str(untyped.value.hint)
+    assert "type='TYPE'" in str(untyped.value.hint)
     with pytest.raises(errors.UsageError, match="has no column 'mail'"):
         graph.load(tmp_path / "more", mode="append", format="orc", type="Person", map={"mail": "email"}, engine=spark)
 
@@ -73,7 +73,7 @@ def test_a_database_is_loaded_through_jdbc(graph: og.Graph, spark: Any, tmp_path
         ("delta", "Person", {}, "the Spark session cannot read 'delta'", "spark.jars.packages=io.delta:delta-spark"),
         ("iceberg", "db.Person", {}, "the Spark session cannot read 'iceberg'", "org.apache.iceberg:iceberg-spark"),
         ("cvs", "Person", {}, "the Spark session cannot read 'cvs'", "check its name"),
-        ("jdbc", "jdbc:none:x", {"dbtable": "t"}, "no driver for 'jdbc:none:x'", "--conf spark.jars="),
+        ("jdbc", "jdbc:none:x", {"dbtable": "t"}, "no driver for 'jdbc:none:x'", "conf={'spark.jars'"),
         ("orc", "nowhere/Person", {}, "there is nothing to load at 'nowhere/Person'", "check the path"),
     ],
 )
@@ -105,7 +105,7 @@ def test_only_spark_reads_other_formats(graph: og.Graph, monkeypatch: pytest.Mon
 def test_options_that_no_reader_takes_are_refused(graph: og.Graph, tmp_path: Path) -> None:
     with pytest.raises(errors.UsageError, match="reader options are for a format that Spark reads"):
         graph.load("people.jsonl", mode="append", reader_options={"header": "true"})
-    with pytest.raises(errors.UsageError, match="--delimiter is for CSV files"):
+    with pytest.raises(errors.UsageError, match="'delimiter' is for CSV files"):
         graph.load("Person", mode="append", format="orc", delimiter=";")
     with pytest.raises(errors.UsageError, match="a map file is for jsonl, csv, parquet"):
         graph.load(

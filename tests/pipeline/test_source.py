@@ -262,7 +262,7 @@ def failing_writes() -> dict[str, tuple[list[Any], str, dict[str, str], str]]:
         ),
         "an unknown branch": (
             [("x", 5)], "email string, age int", {"branch": "nope"},
-            "BranchNotFound: branch 'nope' does not exist (see 'omnigraph branch list'; from_='main' (--from main) makes the "
+            "BranchNotFound: branch 'nope' does not exist (see 'omnigraph branch list'; from_='main' makes the "
             "branch with the load)",
         ),
         "unknown options": (

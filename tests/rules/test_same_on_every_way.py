@@ -409,5 +409,5 @@ def test_a_refused_load_names_the_other_violations_of_the_rule(graph: og.Graph) 
     said = [f"records.jsonl:{line}: to 'nobody{line - 1}' not found in Person" for line in range(2, 7)]
     assert caught.value.line == 1
     hint = str(caught.value.hint).replace(str(Path(graph.uri).parent) + "/", "")
-    advice = "--missing skip sets such edges aside, --missing stub creates the nodes"
+    advice = "missing='skip' sets such edges aside, missing='stub' creates the nodes"
     assert hint == f"{advice}; also: {'; '.join(said)}; ..."

@@ -94,7 +94,7 @@ class ShortestPaths:
 
     def __post_init__(self) -> None:
         if isinstance(self.sources, str) or not self.sources:
-            raise UsageError("shortest paths need sources", hint='sources=["Ada"], the ids of nodes (--source Ada)')
+            raise UsageError("shortest paths need sources", hint='sources=["Ada"], the ids of nodes')
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from functools import partial
 from importlib import import_module
 from types import TracebackType
 from typing import Any
 
 import click
 
-from omnigraph.cli.options import COMMANDS, is_address, shared_flags
+from omnigraph.cli.options import COMMANDS, is_address, shared_flags, with_flags
 from omnigraph.cli.output import print_error
 from omnigraph.cli.process import (
     Terminated,
@@ -194,7 +195,10 @@ def run(arguments: list[str]) -> int:
                     raise
                 if isinstance(error.__cause__, BrokenPipeError):
                     raise error.__cause__ from None
-                print_error(error, as_json)
+                command = (root.obj or {}).get("command")
+                print_error(
+                    error, as_json, (lambda text: text) if command is None else partial(with_flags, command=command)
+                )
                 return exit_code(error)
         return 0
     except click.exceptions.Exit as stop:

@@ -5,10 +5,12 @@ omnigraph --json query ...        the same as        omnigraph query ... --json
 
 from __future__ import annotations
 
+import ast
 import functools
 import math
 import os
 import re
+import shlex
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -274,7 +276,7 @@ def _resolved(verb: str, own: Mapping[str, Any]) -> Settings:
         if before.get(flag) and flag not in own:
             raise click.UsageError(f"'{verb}' does not take {spelled}")
     merged = {flag: before.get(flag) if value in (None, False) else value for flag, value in own.items()}
-    root.obj = {"debug": bool(merged.pop("debug"))}
+    root.obj = {"debug": bool(merged.pop("debug")), "command": click.get_current_context().command}
     config = Config.load()
     if not merged["quiet"]:
         for warning in config.warnings:
@@ -283,6 +285,39 @@ def _resolved(verb: str, own: Mapping[str, Any]) -> Settings:
     for flag in ("as_json", "quiet", "yes"):
         flags[flag] = bool(flags.get(flag))
     return Settings(config=config, **flags)
+
+
+_ARGUMENT = re.compile(r"""\b([a-z_]+)=(True\b|\d+\b|"[^"]*"|'[^']*'|\[[^\]]*\]|\{[^}]*\})?""")
+
+
+def with_flags(text: str, command: click.Command) -> str:
+    """The hint of an error of the library with its arguments as flags of the command: `missing='skip'` as `--missing skip`."""
+    options = {
+        option.name: option
+        for option in command.params
+        if isinstance(option, click.Option)
+        if option.name not in _SHARED
+    }
+
+    def flag(argument: re.Match[str]) -> str:
+        option = options.get(argument[1])
+        if option is None:
+            return argument[0]
+        also = option.also if isinstance(option, Spelled) else ()
+        name = max((spelling for spelling in option.opts if spelling not in also), key=len)
+        value = ast.literal_eval(argument[2]) if argument[2] else True
+        words: list[object] = [value]
+        if isinstance(value, dict):
+            words = [f"{key}={item}" for key, item in value.items()]
+        elif isinstance(value, list):
+            words = value if option.multiple else [",".join(value)]
+        return " ".join(name if word is True else f"{name} {_in_a_shell(str(word))}" for word in words)
+
+    return _ARGUMENT.sub(flag, text)
+
+
+def _in_a_shell(word: str) -> str:
+    return "$'\\t'" if word == "\t" else shlex.quote(word)
 
 
 # Options of several commands.

@@ -272,16 +272,19 @@ def line(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
-def print_error(error: OmnigraphError, as_json: bool) -> None:
-    """Print an error: as JSON on stdout for programs, or as a sentence on stderr for people."""
+def print_error(error: OmnigraphError, as_json: bool, spell: Callable[[str], str] = lambda hint: hint) -> None:
+    """Print an error: as JSON on stdout for programs, or as a sentence on stderr for people. `spell` writes a hint for this caller."""
     if as_json:
-        print(json.dumps({"error": error.to_json()}, indent=2, ensure_ascii=False))
+        value = error.to_json()
+        if "hint" in value:
+            value["hint"] = spell(value["hint"])
+        print(json.dumps({"error": value}, indent=2, ensure_ascii=False))
     else:
         sys.stdout.flush()
-        print(error_text(error), file=sys.stderr)
+        print(_error_text(error, spell), file=sys.stderr)
 
 
-def error_text(error: OmnigraphError) -> str:
+def _error_text(error: OmnigraphError, spell: Callable[[str], str]) -> str:
     """One clear sentence, the position if there is one, and what to do."""
     if isinstance(error, LanguageError):
         return f"error: {error.render()}"
@@ -290,11 +293,13 @@ def error_text(error: OmnigraphError) -> str:
         place = f"{error.file}:{error.line}: " if error.line else f"{error.file}: "
     lines = [f"error: {place}{error.message}"]
     if isinstance(error, UnreadableInput) and error.total > 1:
-        return "\n".join([f"error: {error.total} inputs cannot be read", *_listed(error.problems, error.total)])
+        return "\n".join(
+            [f"error: {error.total} inputs cannot be read", *map(spell, _listed(error.problems, error.total))]
+        )
     if isinstance(error, RejectedRecords) and error.total > 1:
-        lines = [f"error: {error.total} records were rejected", *_listed(error.rejects, error.total)]
+        lines = [f"error: {error.total} records were rejected", *map(spell, _listed(error.rejects, error.total))]
     if error.hint:
-        lines.append(f"hint: {error.hint}")
+        lines.append(f"hint: {spell(error.hint)}")
     return "\n".join(lines)
 
 

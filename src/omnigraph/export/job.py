@@ -95,7 +95,7 @@ def _single(target: Target, keys: list[str], format: FileFormat) -> list[Target]
     if format != "jsonl" and len(keys) != 1:
         raise UsageError(
             f"a {format} file has one type, and {len(keys)} are exported",
-            hint="choose one with --type, or give a folder with --out",
+            hint="choose one with types=['TYPE'], or write to a folder",
         )
     return [target]
 

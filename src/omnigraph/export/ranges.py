@@ -181,7 +181,7 @@ class PartFiles:
             if earlier and not replace:
                 raise AlreadyExists(
                     f"'{self._folder}/{earlier[0]}' exists",
-                    hint="replace it with --overwrite (overwrite=True), or write to another folder",
+                    hint="replace it with overwrite=True, or write to another folder",
                 )
             store.delete_many([key for key in earlier if key == single or key.startswith(f"{name}/part-")])
 

@@ -283,7 +283,7 @@ def _first_two(table: FoundTable, references: dict[str, Reference]) -> tuple[str
     if len(references) < 2:
         raise UsageError(
             f"{type_name(table.label)} cannot be an edge: {len(references)} of its columns refer to others",
-            hint=f"--choose {type_name(table.label)}.column=Type says which column refers to which type",
+            hint=f"choose={{'{type_name(table.label)}.column': 'Type'}} says which column refers to which type",
         )
     first, second, *_ = references
     return first, second

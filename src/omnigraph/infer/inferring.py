@@ -57,7 +57,7 @@ def infer(
     """`keys`: `Type.column`, or a column of any type. `nulls`: texts that mean null in every column. `sample`: rows of each table
     that are looked at, 0 for all."""
     if sample < 0:
-        raise UsageError("a sample has no negative number of rows", hint="--sample 0 looks at all of them")
+        raise UsageError("a sample has no negative number of rows", hint="sample=0 looks at all of them")
     data, cypher, others = _files(paths, options)
     data, headers = separate_headers(data)
     kuzu = Kuzu.of(cypher.get("schema.cypher", ""), cypher.get("copy.cypher", ""))

@@ -128,7 +128,7 @@ def _labels_of(ids: list[str], nodes: Sequence[FoundTable], table: FoundTable, c
     if missing is not None:
         raise UsageError(
             f"'{missing}' in '{column}' of {table.origin} is the id of no node",
-            hint="correct it, check the id spaces in the headers, or look at more rows with --sample",
+            hint="correct it, check the id spaces in the headers, or look at more rows with sample=",
         )
     return [by_id[id] for id in ids]
 

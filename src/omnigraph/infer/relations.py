@@ -167,7 +167,7 @@ def asked_keys(tables: Sequence[FoundTable], keys: Sequence[str]) -> dict[int, t
                 hits += 1
         if not hits:
             labels = ", ".join(type_name(table.label) for table in tables)
-            raise UsageError(f"no table has the key '{key}'", hint=f"--key TYPE.column; the types are: {labels}")
+            raise UsageError(f"no table has the key '{key}'", hint=f"key=['TYPE.column']; the types are: {labels}")
     return by_table
 
 

@@ -84,14 +84,14 @@ class LoadBase:
         history = repository.history
         since = history.clock()
         if new_branch and from_ is None:
-            raise UsageError("a new branch needs a revision to start from", hint="from_='main' (--from main)")
+            raise UsageError("a new branch needs a revision to start from", hint="from_='main'")
         newest = history.chain.newest(branch)
         if newest is not None and newest.alive and not new_branch:
             return cls.at_head(repository, newest, since)
         if from_ is None:
             raise BranchNotFound(
                 f"branch '{branch}' does not exist",
-                hint="see 'omnigraph branch list'; from_='main' (--from main) makes the branch with the load",
+                hint="see 'omnigraph branch list'; from_='main' makes the branch with the load",
             )
         source = history.revisions.entry(from_)
         protected = history.branches.protection(source)
@@ -166,13 +166,15 @@ class SessionReader:
         if format is None or format in FORMATS or isinstance(sources, Mapping):
             if options.reader_options:
                 raise UsageError(
-                    "reader options are for a format that Spark reads", hint="--format orc, jdbc, delta, iceberg, ..."
+                    "reader options are for a format that Spark reads",
+                    hint="for example format='orc', or jdbc, delta, iceberg",
                 )
             return None
         refuse_text_options((), options.text.chosen)
         if mapped.sources:
             raise UsageError(
-                f"a map file is for {', '.join(FORMATS)}", hint=f"give the columns of '{format}' with --map"
+                f"a map file is for {', '.join(FORMATS)}",
+                hint=f"give the columns of '{format}': map={{'COLUMN': 'PROPERTY'}}",
             )
         return cls(format, tuple(paths_of(sources)), dict(options.reader_options or {}), options.type, mapped.names)
 
@@ -208,15 +210,15 @@ def _failure(error: Exception, place: str, format: str) -> OmnigraphError:
         if format == "jdbc":
             return UsageError(
                 f"the Spark session has no driver for '{place.split('?')[0]}'",
-                hint="put its jar into the session: --conf spark.jars=driver.jar, and name its class with "
-                "--reader-option driver=CLASS",
+                hint="put its jar into the session: conf={'spark.jars': 'driver.jar'}, and name its class with "
+                "reader_options={'driver': 'CLASS'}",
             )
         package = _PACKAGES.get(format, "the package of its reader")
         return UsageError(
             f"the Spark session cannot read '{format}'",
-            hint=f"put its reader into the session: --conf spark.jars.packages={package}"
+            hint=f"put its reader into the session: conf={{'spark.jars.packages': '{package}'}}"
             if format in _PACKAGES
-            else f"check its name, or put {package} into the session: --conf spark.jars.packages=GROUP:NAME:VERSION",
+            else f"check its name, or put {package} into the session: conf={{'spark.jars.packages': 'GROUP:NAME:VERSION'}}",
         )
     if "PATH_NOT_FOUND" in reason:
         return UsageError(f"there is nothing to load at '{place}'", hint="check the path or the pattern")
@@ -233,7 +235,7 @@ def _key_of(place: str, format: str, catalog: Catalog, type: str | None) -> str:
             return table_key(catalog, name)
     raise UsageError(
         f"'{place}' does not say of which type its rows are",
-        hint=f"pass --type; the schema has: {', '.join(sorted(catalog.tables))}",
+        hint=f"pass type='TYPE'; the schema has: {', '.join(sorted(catalog.tables))}",
     )
 
 

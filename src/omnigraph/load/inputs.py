@@ -263,7 +263,7 @@ def _rows_of(
         chosen = format_of(file, format)
         return [FoundRows(file, chosen, _key_of(file, chosen, catalog, type))]
     if type is not None:
-        raise UsageError(f"the map says of which types '{file.name}' is", hint="leave --type out")
+        raise UsageError(f"the map says of which types '{file.name}' is", hint="leave type= out")
     shape = _mapped_format(file, format)
     return [FoundRows(file, shape, table_key(catalog, entry.type), entry) for entry in entries]
 
@@ -295,11 +295,12 @@ _SOURCES_HINT = 'give a path, several paths, or {"Person": frame}'
 def refuse_text_options(formats: Sequence[SplitFormat], options: Collection[str]) -> None:
     """An option that no input could follow was meant for another command."""
     for option in options:
-        flag = f"--{option.replace('_', '-')}"
         if option != "encoding" and "csv" not in formats:
-            raise UsageError(f"{flag} is for CSV files, and there are none", hint=f"leave {flag} out")
+            raise UsageError(f"'{option}' is for CSV files, and there are none", hint=f"leave {option}= out")
         if not {"csv", "jsonl", "documents"} & set(formats):
-            raise UsageError(f"{flag} is for JSON lines and CSV files, and there are none", hint=f"leave {flag} out")
+            raise UsageError(
+                f"'{option}' is for JSON lines and CSV files, and there are none", hint=f"leave {option}= out"
+            )
 
 
 def table_key(catalog: Catalog, name: str) -> str:
@@ -329,7 +330,7 @@ def format_of(file: InputFile, format: str | None) -> FileFormat:
     if by_suffix is None:
         raise UsageError(
             f"the format of '{file.name}' is not known",
-            hint="name it .jsonl, .csv or .parquet, or pass --format",
+            hint="name it .jsonl, .csv or .parquet, or pass format=",
         )
     return by_suffix
 
@@ -338,7 +339,7 @@ def _key_of(file: InputFile, format: FileFormat, catalog: Catalog, type: str | N
     """JSON lines name their types; the other formats take it from `type` or from the file's name."""
     if format == "jsonl":
         if type is not None:
-            raise UsageError("records of JSON lines name their types themselves", hint="leave --type out")
+            raise UsageError("records of JSON lines name their types themselves", hint="leave type= out")
         return None
     if type is not None:
         return table_key(catalog, type)
@@ -347,7 +348,7 @@ def _key_of(file: InputFile, format: FileFormat, catalog: Catalog, type: str | N
             return table_key(catalog, name)
     raise UsageError(
         f"'{file.name}' is not named after a type of the schema",
-        hint=f"pass --type; the schema has: {', '.join(sorted(catalog.tables))}",
+        hint=f"pass type='TYPE'; the schema has: {', '.join(sorted(catalog.tables))}",
     )
 
 

@@ -83,7 +83,7 @@ class LoadOptions:
         if self.dry_run and (self.rejects is not None or self.once is not None):
             raise UsageError(
                 "a dry run sets no records aside and uses no write key",
-                hint="leave out --rejects and --once, or --dry-run",
+                hint="leave out rejects= and once=, or dry_run=",
             )
 
     @property

@@ -321,7 +321,7 @@ def parquet_batches(stream: Any, row_groups: tuple[int, ...] | None = None) -> I
         kind = kind_of(start)
         raise UnreadableInput(
             f"the file is {kind}, not Parquet" if kind else "the file is not Parquet",
-            hint="give its real format with --format jsonl or --format csv, or write it as Parquet",
+            hint="give its real format with format='jsonl' or format='csv', or write it as Parquet",
         )
     try:
         with pq.ParquetFile(stream, pre_buffer=True) as file:

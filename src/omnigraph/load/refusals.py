@@ -79,7 +79,7 @@ def raise_first(checks: Sequence[Check], reports: Sequence[CheckReport], locate:
         for finding, (file, line) in zip(same_rule, places, strict=True)
     )
     if isinstance(same_rule[0].check, EndpointCheck):
-        first.hint = "--missing skip sets such edges aside, --missing stub creates the nodes"
+        first.hint = "missing='skip' sets such edges aside, missing='stub' creates the nodes"
     if others:
         messages = [
             f"{file}:{line}: {error.message}" if file else error.message

@@ -189,7 +189,7 @@ def refuse_rejected(report: ReadReport, origins: Mapping[int, Origin]) -> None:
     row = "" if first["record"] is None else f"{first['record'][:MAX_ROW_SHOWN]}: "
     place = f"{first['file']}:{first['line']}: " if first["line"] else f"{first['file']}: {row}"
     count = "1 record was rejected" if total == 1 else f"{total} records were rejected; the first"
-    way_on = "nothing was written; correct them, or set them aside with --rejects FILE"
+    way_on = "nothing was written; correct them, or set them aside with rejects='FILE'"
     raise RejectedRecords(
         f"{count}: {place}{first['reason']}",
         rejects=sample,

@@ -42,14 +42,14 @@ class TextOptions:
         time_format: str | None = None,
     ) -> TextOptions:
         """UsageError for an encoding that nobody knows, and for what cannot be a delimiter, a quote, a column or a format."""
-        _check_sign(delimiter, "separate columns", "--delimiter ';'")
-        _check_sign(quote, "quote cells", "--quote '|'")
+        _check_sign(delimiter, "separate columns", "delimiter=';'")
+        _check_sign(quote, "quote cells", "quote='|'")
         if (delimiter or ",") == (quote or '"'):
             raise UsageError(
                 f"{delimiter or ','!r} cannot separate columns and quote cells", hint="give one character for each"
             )
         if columns is not None and (not columns or "" in columns):
-            raise UsageError("a column has no name", hint="for example --columns name,age")
+            raise UsageError("a column has no name", hint="for example columns=['name', 'age']")
         for format, example in ((date_format, "%d.%m.%Y"), (time_format, "%d.%m.%Y %H:%M")):
             if format is not None and "%" not in format:
                 raise UsageError(f"'{format}' is not a format of dates", hint=f"for example {example}")
@@ -105,7 +105,7 @@ _KINDS = {
 }
 """How files begin that are mistaken for data."""
 _HINTS = {
-    "a Parquet file": "name it .parquet, or pass --format parquet",
+    "a Parquet file": "name it .parquet, or pass format='parquet'",
     "a ZIP archive or an Excel workbook": "unpack it, or save the sheet as CSV (UTF-8)",
     "gzip data": "name it .jsonl.gz or .csv.gz",
     "Zstandard data": "name it .jsonl.zst or .csv.zst",
@@ -196,7 +196,7 @@ class _Converted(ConvertedBytes):
                 self._decoder.setstate((b"", state[1]))
                 line += self._decoder.decode(error.object[: error.start]).count("\n")
             raise UnreadableInput(
-                f"not valid {self._encoding}", line=line, hint="pass the file's encoding with --encoding"
+                f"not valid {self._encoding}", line=line, hint="pass the file's encoding, encoding='NAME'"
             ) from None
 
     def close(self) -> None:
@@ -212,13 +212,13 @@ def start_of(stream: io.BufferedReader) -> bytes:
 def refuse_other_kinds(start: bytes, wanted: str) -> None:
     """UnreadableInput when the first bytes are those of another kind of file than JSON lines or CSV."""
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise UnreadableInput("the file is UTF-16, not UTF-8", line=1, hint="pass --encoding utf-16")
+        raise UnreadableInput("the file is UTF-16, not UTF-8", line=1, hint="pass encoding='utf-16'")
     if len(start) >= 2 and (start[0] == 0) != (start[1] == 0):
         order = "be" if start[0] == 0 else "le"
         raise UnreadableInput(
             "the file looks like UTF-16 without a byte order mark, not UTF-8",
             line=1,
-            hint=f"pass --encoding utf-16-{order}",
+            hint=f"pass encoding='utf-16-{order}'",
         )
     kind = kind_of(start)
     if kind is not None:

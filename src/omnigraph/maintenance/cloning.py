@@ -54,7 +54,7 @@ def clone(
 ) -> CopyReport:
     """Copy main and the given branches (None: all), each with its newest `depth` commits (None: all), and the tags of these."""
     if depth is not None and depth < 1:
-        raise UsageError(f"the depth of a clone must be at least 1, got {depth}", hint="depth=1 (--depth 1)")
+        raise UsageError(f"the depth of a clone must be at least 1, got {depth}", hint="depth=1")
     target = place.open()
     _check_no_graph(target)
     chosen = _choose(source.history, branches, depth, watch)

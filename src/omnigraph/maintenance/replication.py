@@ -265,7 +265,7 @@ class _Transfer:
     def _refusal(self) -> NotFastForward:
         return NotFastForward(
             f"branch '{self.branch}' of {self.target.store.uri} has commits that {self.source.store.uri} lacks",
-            hint="bring them here first; if both have new commits, push with --to NAME (to='NAME') and merge NAME there",
+            hint="bring them here first; if both have new commits, push with to='NAME' and merge NAME there",
         )
 
     def _localized(self, step: CommitStep) -> CommitStep:
@@ -292,8 +292,8 @@ class _Transfer:
         if newest is not None and newest.alive and newest.incarnation == missing.incarnation:
             return f"bring '{missing.branch}' there first"
         return (
-            f"'{missing.branch}' was deleted: make a new copy (omnigraph clone {self.source.store.uri} NEW), or push with --to NAME "
-            "(to='NAME') and merge NAME there"
+            f"'{missing.branch}' was deleted: make a new copy (omnigraph clone {self.source.store.uri} NEW), or push with to='NAME' "
+            "and merge NAME there"
         )
 
     # ------------------------------------------------------------ files

@@ -242,7 +242,6 @@ class CsvReader:
 
 
 DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ",": "commas"}
-_IN_A_SHELL = {";": "';'", "\t": "$'\\t'", "|": "'|'"}
 
 
 def header_names(start: bytes, delimiter: str, quote: str) -> list[str]:
@@ -270,7 +269,7 @@ def _refuse_single_column(name: str, delimiter: str) -> None:
     """Raises UnreadableInput if the only column is really a whole line in another format."""
     if name.lstrip().startswith("{"):
         raise UnreadableInput(
-            "this looks like JSON lines, not CSV", line=1, hint="name the file .jsonl, or pass --format jsonl"
+            "this looks like JSON lines, not CSV", line=1, hint="name the file .jsonl, or pass format='jsonl'"
         )
     for other in DELIMITERS:
         if other != delimiter and other in name:
@@ -278,7 +277,7 @@ def _refuse_single_column(name: str, delimiter: str) -> None:
             raise UnreadableInput(
                 f"the columns are separated by {DELIMITERS[other]}, not by {separator}",
                 line=1,
-                hint=f"pass --delimiter {_IN_A_SHELL.get(other, other)}",
+                hint=f"pass delimiter={other!r}",
             )
 
 

@@ -17,7 +17,7 @@ from omnigraph.values.types import PropertyType, Scalar
 
 # What reading a source gives: typed rows of one table with the line of each, and refused records.
 
-ENCODING_HINT = "pass the file's encoding, for example --encoding latin-1"
+ENCODING_HINT = "pass the file's encoding, for example encoding='latin-1'"
 MAX_RECORD_SHOWN = 2_000
 """How many characters of a refused record a report keeps."""
 

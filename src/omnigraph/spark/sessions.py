@@ -92,7 +92,7 @@ def require_pyspark() -> None:
     if not _can_import("pyspark"):
         raise MissingExtra(
             "PySpark is not installed",
-            hint="pip install 'omnigraph[spark]', or work in this process: --engine local (engine=\"local\")",
+            hint="pip install 'omnigraph[spark]', or work in this process: engine='local'",
         )
 
 

@@ -121,9 +121,7 @@ def _typed(path: str) -> Iterator[None]:
 
 
 def _exists(path: str) -> OmnigraphError:
-    return AlreadyExists(
-        f"'{path}' exists", hint="replace it with --overwrite (overwrite=True), or write to another name"
-    )
+    return AlreadyExists(f"'{path}' exists", hint="replace it with overwrite=True, or write to another name")
 
 
 @dataclass

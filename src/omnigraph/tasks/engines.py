@@ -183,7 +183,7 @@ def engine_with_reader(engine: Engine, format: str) -> EngineChoice:
     if isinstance(chosen, str) and chosen == "local":
         raise UsageError(
             f"'{format}' is read by Spark, and the engine is local",
-            hint="--engine spark; this process reads jsonl, csv and parquet",
+            hint="engine='spark'; this process reads jsonl, csv and parquet",
         )
     if isinstance(chosen, str) and chosen == AUTO:
         return EngineChoice("spark", f"Spark reads {format}")

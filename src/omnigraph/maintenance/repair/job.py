@@ -183,7 +183,7 @@ class RepairJob:
             if head is None:
                 raise UsageError(
                     f"the head of branch '{branch}' cannot be read at all",
-                    hint='set it back with lost="reset" (--lost reset)',
+                    hint='set it back with lost="reset"',
                 )
             return RepairStep(
                 "drop_rows",
@@ -225,7 +225,7 @@ class RepairJob:
                 return snapshot
         raise UsageError(
             f"branch '{branch}' has no commit that can be read in full",
-            hint='restore its files from a backup, or go on without the lost rows: lost="drop" (--lost drop)',
+            hint='restore its files from a backup, or go on without the lost rows: lost="drop"',
         )
 
     def _commits_of(self, branch: str) -> Iterator[CommitRef]:
