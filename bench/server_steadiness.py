@@ -26,6 +26,7 @@ from pathlib import Path
 from bench_server import SCHEMA, Connection, memory_of, processor_seconds
 
 import omnigraph as og
+from omnigraph._internal.runtime import size_in_bytes
 from omnigraph.cluster.applying import apply
 from omnigraph.cluster.config import read_config
 
@@ -159,6 +160,8 @@ async def measure(server: Running, seconds: float, clients: int) -> None:
     await asyncio.gather(*crowd)
     for name in PHASES:
         latencies.show(name)
+    budget = 2 * size_in_bytes(MEMORY) // MIB
+    print(f"at most {max(size for _, size in samples) / MIB:.0f} MiB resident; held and reads under way: {budget} MiB")
     steady = [sample for sample in samples if sample[0] > seconds * WARM_SHARE]
     if len(steady) > 1:
         slope = statistics.linear_regression(*zip(*steady, strict=True)).slope
