@@ -15,9 +15,13 @@ from omnigraph._internal.lazy_imports import lazy_attributes
 
 if TYPE_CHECKING:
     from omnigraph.algorithms.result import AlgorithmResult as AlgorithmResult
-    from omnigraph.changes.baseline import Baseline as Baseline
     from omnigraph.changes.entity_changes import EntityChange as EntityChange, TypeChanges as TypeChanges
-    from omnigraph.changes.feed import CommitChanges as CommitChanges, CommitPage as CommitPage, FeedPage as FeedPage
+    from omnigraph.changes.feed import (
+        Baseline as Baseline,
+        CommitChanges as CommitChanges,
+        CommitPage as CommitPage,
+        FeedPage as FeedPage,
+    )
     from omnigraph.client.graph import (
         RemoteBranches as RemoteBranches,
         RemoteStoredQueries as RemoteStoredQueries,
@@ -26,8 +30,7 @@ if TYPE_CHECKING:
     )
     from omnigraph.client.maintenance import RemoteMaintenance as RemoteMaintenance, RemoteRecovery as RemoteRecovery
     from omnigraph.client.writing import RemoteSchema as RemoteSchema
-    from omnigraph.evolve.apply import SchemaReceipt as SchemaReceipt
-    from omnigraph.evolve.migrating import BrokenQuery as BrokenQuery
+    from omnigraph.evolve.apply import BrokenQuery as BrokenQuery, SchemaReceipt as SchemaReceipt
     from omnigraph.graph.arguments import Distance as Distance
     from omnigraph.graph.branches import (
         Branch as Branch,
@@ -121,14 +124,12 @@ if TYPE_CHECKING:
 
 _EXPORTS = {
     "omnigraph.algorithms.result": "AlgorithmResult",
-    "omnigraph.changes.baseline": "Baseline",
     "omnigraph.changes.entity_changes": "EntityChange TypeChanges",
-    "omnigraph.changes.feed": "CommitChanges CommitPage FeedPage",
+    "omnigraph.changes.feed": "Baseline CommitChanges CommitPage FeedPage",
     "omnigraph.client.graph": "RemoteBranches RemoteStoredQueries RemoteTags ServedQuery",
     "omnigraph.client.maintenance": "RemoteMaintenance RemoteRecovery",
     "omnigraph.client.writing": "RemoteSchema",
-    "omnigraph.evolve.apply": "SchemaReceipt",
-    "omnigraph.evolve.migrating": "BrokenQuery",
+    "omnigraph.evolve.apply": "BrokenQuery SchemaReceipt",
     "omnigraph.graph.arguments": "Distance",
     "omnigraph.graph.branches": "Branch GraphBranches GraphTags Tag",
     "omnigraph.graph.graph": "GraphSchema",

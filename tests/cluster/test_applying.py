@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph._internal.failpoints import Failpoint
-from omnigraph.cluster import applying, planning
+from omnigraph.cluster import applying
 from omnigraph.cluster.applying import apply, approve, import_state, refresh
 from omnigraph.cluster.config import ClusterConfig, read_config
 from omnigraph.cluster.ledger import LedgerStore
@@ -49,7 +49,7 @@ def said(plan: Any) -> dict[str, tuple[str, str]]:
 
 def test_an_apply_makes_graphs_and_catalogue_and_is_done(tmp_path: Path) -> None:
     config = write(tmp_path, {"people": SCHEMA})
-    assert said(planning.plan(config)) == {
+    assert said(applying.plan(config)) == {
         "graph.people": ("create", "applied"),
         "schema.people": ("create", "derived"),
         "query.people.everyone": ("create", "applied"),
@@ -62,7 +62,7 @@ def test_an_apply_makes_graphs_and_catalogue_and_is_done(tmp_path: Path) -> None
     assert applied.graphs["people"].queries == {"queries/q.gq": QUERY}
     assert applied.graphs["people"].policy == {"p.yaml": POLICY}
     assert (applied.revision, applied.digest) == (1, config.digest)
-    assert planning.plan(config).converged
+    assert applying.plan(config).converged
     again = apply(config)
     assert (again.operations, again.ledger.revision, again.converged) == ((), 1, True)
 
@@ -73,7 +73,7 @@ def test_a_schema_is_migrated_without_loss(tmp_path: Path) -> None:
     g = og.open(config.graphs["people"].uri)
     g.mutate('query add() { insert Person { name: "Ada" } }')
     config = write(tmp_path, {"people": MORE})
-    (schema,) = [each for each in planning.plan(config).operations if each.address == "schema.people"]
+    (schema,) = [each for each in applying.plan(config).operations if each.address == "schema.people"]
     assert (schema.operation, schema.migration) == ("update", ("add property 'Person.age' (I32?) to node 'Person'",))
     assert apply(config).converged
     assert g.entity("Person", "Ada") == {"id": "Ada", "name": "Ada", "age": None}
@@ -125,7 +125,7 @@ def test_a_graph_is_removed_only_with_an_approval_of_exactly_this(tmp_path: Path
     og.open(config.graphs["people"].uri)
     approve(fewer, "graph.people", "ada")
     changed = write(tmp_path, {"cities": MORE})
-    stale = [each for each in planning.plan(changed).operations if each.address == "graph.people"]
+    stale = [each for each in applying.plan(changed).operations if each.address == "graph.people"]
     assert (stale[0].disposition, str(stale[0].reason)[:14]) == ("blocked", "approval_stale")
     approve(changed, "graph.people", "ada")
     done = apply(changed)
@@ -162,7 +162,7 @@ def test_import_makes_the_first_ledger_from_graphs_that_are_there(tmp_path: Path
     assert set(import_state(config).resources) == {"graph.people", "schema.people"}
     with pytest.raises(ClusterConflict, match="has a ledger already"):
         import_state(config)
-    assert said(planning.plan(config))["graph.cities"] == ("create", "applied")
+    assert said(applying.plan(config))["graph.cities"] == ("create", "applied")
     assert apply(config).converged
 
 
@@ -199,7 +199,7 @@ def test_of_two_that_apply_at_once_one_wins_and_the_other_is_told(tmp_path: Path
     with pytest.raises(ClusterConflict) as lost:
         apply(config, books=LedgerStore(Overtaken(open_store(config.root))))
     assert lost.value.details() == {"reason": "state_cas_mismatch"}
-    assert planning.plan(config).ledger.name == "other"
+    assert applying.plan(config).ledger.name == "other"
     assert apply(config).converged
 
 
@@ -248,7 +248,7 @@ def test_an_apply_that_died_anywhere_is_finished_by_the_next(tmp_path: Path, bef
             apply(fewer, books=books)
         except Died:
             unlock(fewer)
-            if planning.plan(fewer).ledger.recoveries:  # it died in the middle of removing the files
+            if applying.plan(fewer).ledger.recoveries:  # it died in the middle of removing the files
                 for file in [each for each in (root / "cities.omni").rglob("*") if each.is_file()][:1]:
                     file.unlink()
             assert apply(fewer).converged
@@ -274,7 +274,7 @@ def test_a_graph_that_comes_back_before_its_removal_was_finished_is_a_new_one(tm
     with pytest.raises(Died):
         apply(fewer, books=LedgerStore(Dying(open_store(fewer.root), changes, before=False)))
     unlock(fewer)
-    assert planning.plan(fewer).ledger.recoveries
+    assert applying.plan(fewer).ledger.recoveries
     both = write(tmp_path, {"people": SCHEMA, "cities": SCHEMA})
     assert apply(both).converged
     assert og.open(both.graphs["cities"].uri).id != before

@@ -10,10 +10,9 @@ from children import run_killed
 from s3_server import S3Server
 
 import omnigraph as og
-from omnigraph.cluster.applying import apply, approve
+from omnigraph.cluster.applying import apply, approve, plan
 from omnigraph.cluster.config import read_config
 from omnigraph.cluster.ledger import LedgerStore
-from omnigraph.cluster.planning import plan
 from omnigraph.cluster.policies import read_applied, root_of
 from omnigraph.errors import ClusterConflict
 from omnigraph.storage.options import open_store

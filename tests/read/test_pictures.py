@@ -13,8 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 import omnigraph as og
 from omnigraph.errors import AlreadyExists, NotFound, UsageError
-from omnigraph.pictures.picture import Picture, PictureEdge, PictureNode
-from omnigraph.pictures.svg import placed
+from omnigraph.pictures.picture import Picture, PictureEdge, PictureNode, placed
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  bio: String?  taste: Vector(2)? }

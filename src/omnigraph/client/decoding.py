@@ -10,9 +10,8 @@ from typing import Any, cast
 from omnigraph.api.changes import steps_value
 from omnigraph.api.history import ServedCommit
 from omnigraph.api.writes import MergeReview, ServedMerge, ServedReceipt
-from omnigraph.changes.baseline import Baseline
 from omnigraph.changes.entity_changes import EntityChange
-from omnigraph.changes.feed import CommitChanges, CommitPage, FeedPage
+from omnigraph.changes.feed import Baseline, CommitChanges, CommitPage, FeedPage
 from omnigraph.errors import ServerUnavailable
 from omnigraph.evolve.apply import SchemaReceipt
 from omnigraph.history.chain import MAIN

@@ -21,9 +21,8 @@ from omnigraph.history.values import Commit
 
 if TYPE_CHECKING:
     from omnigraph._internal.deadlines import Cancellation
-    from omnigraph.changes.baseline import Baseline
     from omnigraph.changes.entity_changes import EntityChange, TypeChanges
-    from omnigraph.changes.feed import CommitPage, FeedPage
+    from omnigraph.changes.feed import Baseline, CommitPage, FeedPage
     from omnigraph.language.projection import EntityKind
     from omnigraph.tasks.engines import Engine
 

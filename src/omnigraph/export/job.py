@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, get_args
 
-from omnigraph.changes.baseline import scanned_batches
 from omnigraph.changes.diff import type_order
+from omnigraph.changes.feed import scanned_batches
 from omnigraph.errors import UsageError
 from omnigraph.export.ranges import PartFiles, SparkEncoder, encoded, id_ranges
 from omnigraph.language.catalog import EntityType

@@ -30,8 +30,7 @@ from omnigraph.tasks.engines import Engine, make_runner, make_workers
 from omnigraph.tasks.progress import CopyProgress, shown_on
 
 if TYPE_CHECKING:
-    from omnigraph.evolve.apply import SchemaReceipt
-    from omnigraph.evolve.migrating import BrokenQuery
+    from omnigraph.evolve.apply import BrokenQuery, SchemaReceipt
     from omnigraph.language.catalog import Catalog
     from omnigraph.language.query.lint import LintReport
     from omnigraph.language.schema.migration import MigrationPlan
@@ -199,8 +198,7 @@ class GraphSchema:
         >>> plan = g.schema.plan(SCHEMA + "node Team { name: String @key }")
         >>> assert plan.lines() == ["add node type 'Team'"]
         """
-        from omnigraph.evolve.apply import SchemaChange
-        from omnigraph.evolve.migrating import Migration, check_migration
+        from omnigraph.evolve.apply import Migration, SchemaChange, check_migration
 
         text, file = read_source(schema, ".pg")
         before = self._repository.head(branch)[1].catalog
@@ -214,7 +212,7 @@ class GraphSchema:
 
         >>> assert g.schema.broken_queries(SCHEMA, ".") == ()
         """
-        from omnigraph.evolve.migrating import broken_queries
+        from omnigraph.evolve.apply import broken_queries
 
         plan = self.plan(schema, branch=branch)
         return broken_queries(self._repository.head(branch)[1].catalog, plan.catalog, Path(queries))
@@ -256,8 +254,7 @@ class GraphSchema:
         >>> receipt = g.schema.apply(SCHEMA.replace("age: I32?", "age: I64?"), branch="inbox")
         >>> assert receipt.commit.kind == "schema"
         """
-        from omnigraph.evolve.apply import SchemaChange, apply_schema
-        from omnigraph.evolve.migrating import Migration
+        from omnigraph.evolve.apply import Migration, SchemaChange, apply_schema
         from omnigraph.tasks.progress import shown_on
 
         text, file = read_source(schema, ".pg")

@@ -16,9 +16,8 @@ from omnigraph.history.values import Commit, CommitKind
 from omnigraph.tasks.engines import Engine, make_workers
 
 if TYPE_CHECKING:
-    from omnigraph.changes.baseline import Baseline
     from omnigraph.changes.entity_changes import EntityChange, TypeChanges
-    from omnigraph.changes.feed import CommitPage, FeedPage
+    from omnigraph.changes.feed import Baseline, CommitPage, FeedPage
     from omnigraph.language.schema.merging import Strategy
     from omnigraph.merge.resolutions import Resolution
     from omnigraph.merge.three_way import By, MergeResult
@@ -287,8 +286,8 @@ class HistoryMethods(GraphState):
         >>> base = g.baseline("people.ndjson")
         >>> assert base.snapshot_commit_id == g.head().id
         """
-        from omnigraph.changes.baseline import write_baseline
         from omnigraph.changes.entity_changes import ChangeFilter
+        from omnigraph.changes.feed import write_baseline
 
         only = ChangeFilter.of(kinds, types, ops, catalog=self._repository.head(branch)[1].catalog)
         return write_baseline(self._repository, out, branch, only=only, replace=overwrite)
@@ -306,8 +305,8 @@ class HistoryMethods(GraphState):
         >>> *_, last = b"".join(g.baseline_stream()).splitlines()
         >>> assert g.head().id.encode() in last
         """
-        from omnigraph.changes.baseline import baseline_blocks
         from omnigraph.changes.entity_changes import ChangeFilter
+        from omnigraph.changes.feed import baseline_blocks
         from omnigraph.export.job import chunks
 
         only = ChangeFilter.of(kinds, types, ops, catalog=self._repository.head(branch)[1].catalog)

@@ -280,7 +280,7 @@ class ReadMethods(GraphState):
         deadline = Deadline(timeout, cancellation=cancel)
         view = self._repository.resolve(revision, as_of)
         if schema_of is not None:
-            from omnigraph.evolve.migrating import seen_through
+            from omnigraph.evolve.apply import seen_through
 
             view = seen_through(view, self._repository.resolve(schema_of))
         plan, bound = compiled_read(gq, view, params, name)

@@ -16,7 +16,7 @@ from typing import Literal
 from omnigraph._internal.frozen import Frozen
 from omnigraph.errors import RecordError, UsageError, ValueViolation
 from omnigraph.values.arrow import OUTSIDE_NAMES
-from omnigraph.values.canonical import canonical_text, key_text
+from omnigraph.values.literals import canonical_text, key_text
 from omnigraph.values.types import PropertyType, Scalar
 
 LiteralValue = str | int | float | bool

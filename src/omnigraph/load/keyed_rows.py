@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from omnigraph.changes.equality import equal_values
 from omnigraph.changes.stored_rows import rows_at
+from omnigraph.changes.table_diff import equal_values
 from omnigraph.embedding.filling import text_vectors
 from omnigraph.errors import InputError, RecordError
 from omnigraph.language.catalog import EdgeType, EntityType

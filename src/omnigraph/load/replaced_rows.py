@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from omnigraph.changes.equality import differs, value_columns
 from omnigraph.changes.stored_rows import rows_at
+from omnigraph.changes.table_diff import differs, value_columns
 from omnigraph.tables.addresses import OFFSET_BITS, RowSet
 from omnigraph.tables.ascending import distinct, runs
 from omnigraph.tables.table import Table

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from omnigraph.changes.equality import aligned, differs
+from omnigraph.changes.table_diff import aligned, differs
 from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.history.publish import SCHEMA
 from omnigraph.language.catalog import EdgeType, EntityType

@@ -31,11 +31,10 @@ from omnigraph.history.plan import PublishPlan, TableChange, check_attribution
 from omnigraph.history.values import Commit, CommitKind, CommitRef, Entry, Snapshot, TableState
 from omnigraph.indexing.adjacency import refresh_after
 from omnigraph.language.catalog import EdgeType, EntityType
-from omnigraph.language.projection import kind_of
+from omnigraph.language.projection import kind_of, lost_properties
 from omnigraph.language.schema.merging import Strategy
 from omnigraph.language.schema.migration import compare_catalogs
 from omnigraph.language.schema.migration_steps import MigrationStep
-from omnigraph.language.schema.stored_columns import lost_properties
 from omnigraph.merge.checks import MergedKeys, few_rows, rounded, stage_merge, superseded, violations
 from omnigraph.merge.conflicts import NOWHERE, MergeConflict, Sides, with_values
 from omnigraph.merge.resolutions import Resolution, check_resolutions, described

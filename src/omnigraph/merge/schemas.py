@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from omnigraph.changes.diff import same_state
-from omnigraph.changes.equality import aligned, equal_values
 from omnigraph.changes.stored_rows import TypeRows, chunk_rows, typed_rows_at
-from omnigraph.changes.table_diff import DELETE, INSERT, SAME, ComparedPair, changed_rows
+from omnigraph.changes.table_diff import DELETE, INSERT, SAME, ComparedPair, aligned, changed_rows, equal_values
 from omnigraph.errors import HistoryGap
 from omnigraph.history.revisions import snapshot_in
 from omnigraph.history.values import Commit, Entry, TableState

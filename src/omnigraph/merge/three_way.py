@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, Literal
 
-from omnigraph.changes.equality import aligned, equal_values
+from omnigraph.changes.table_diff import aligned, equal_values
 from omnigraph.errors import MergeConflicts
 from omnigraph.history.values import Commit
 from omnigraph.language.catalog import EntityType

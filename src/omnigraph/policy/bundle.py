@@ -1,4 +1,5 @@
-"""A loaded policy, which decides about one graph or about the server."""
+"""A loaded policy, which decides about one graph or about the server. Its rules are Cedar policies: the schema that every policy is
+checked against, and one `permit` for each action of each rule."""
 
 from __future__ import annotations
 
@@ -9,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from omnigraph.errors import ConfigurationError, PolicyFailed, Problem
-from omnigraph.policy import cedar as language
-from omnigraph.policy.ask import ACTIONS, AccessRequest, described, refusal
+from omnigraph.errors import ConfigurationError, MissingExtra, PolicyFailed, Problem
+from omnigraph.policy.ask import ACTIONS, AccessRequest, Action, described, refusal
 from omnigraph.policy.files import CODE, Kind, PolicyFile, PolicyRule, parse_policy
 
 MAX_DECISIONS = 4_096
@@ -44,15 +44,15 @@ class Policy:
     """
 
     def __init__(self, policy: PolicyFile, graph: str | None, cedar_texts: Mapping[str, str]) -> None:
-        cedar = language.load_cedar()
+        cedar = load_cedar()
         self.file = policy
         self.graph = graph
         self._has_cedar = bool(cedar_texts)
         """Cedar may name actors that the YAML file does not."""
         policies = dict(_policies(cedar, policy, graph, cedar_texts))
         self._is_authorized = cedar.is_authorized
-        self._schema = cedar.Schema.from_str(language.SCHEMA)
-        self._policies = language.policy_set(cedar, policies)
+        self._schema = cedar.Schema.from_str(SCHEMA)
+        self._policies = policy_set(cedar, policies)
         self._entities = cedar.Entities.from_json_str(json.dumps(list(_entities(policy))), self._schema)
         self._decided = functools.lru_cache(MAX_DECISIONS)(self._decide)
 
@@ -118,7 +118,7 @@ class Policy:
             "principal": {"type": "Omnigraph::Actor", "id": actor},
             "action": {"type": "Omnigraph::Action", "id": ask.action},
             "resource": {"type": f"Omnigraph::{resource[0]}", "id": resource[1]},
-            "context": language.context(ask, self.protected_branches),
+            "context": context(ask, self.protected_branches),
         }
 
     def _nearest(self, actor: str, ask: AccessRequest) -> str | None:
@@ -136,12 +136,12 @@ class Policy:
 def _policies(
     cedar: Any, policy: PolicyFile, graph: str | None, cedar_texts: Mapping[str, str]
 ) -> Iterator[tuple[str, Any]]:
-    compiled = list(language.compiled(policy, graph))
+    compiled = list(compile_rules(policy, graph))
     text = "\n".join(text for _, text in compiled)
-    yield from zip((id for id, _ in compiled), language.parsed(cedar, text, "the compiled policy"), strict=True)
+    yield from zip((id for id, _ in compiled), parse_policies(cedar, text, "the compiled policy"), strict=True)
     taken: set[str] = {id for id, _ in compiled}
     for file, own in cedar_texts.items():
-        for number, parsed in enumerate(language.parsed(cedar, own, file), 1):
+        for number, parsed in enumerate(parse_policies(cedar, own, file), 1):
             id = (parsed.get("annotations") or {}).get("id") or f"{Path(file).name}#{number}"
             if id in taken:
                 raise ConfigurationError([Problem(CODE, f"two policies have the id '{id}'", file)])
@@ -201,3 +201,132 @@ def load_policy(*files: str | Path, graph: str | None = "graph") -> Policy:
         except ValueError:
             raise ConfigurationError([Problem(CODE, "the file is not UTF-8", str(file))]) from None
     return policy_of(texts, graph)
+
+
+SCHEMA = (
+    """namespace Omnigraph {
+  type Asked = {
+    has_branch: Bool, branch: String, branch_is_protected: Bool,
+    has_target_branch: Bool, target_branch: String, target_branch_is_protected: Bool,
+    query?: String, types?: Set<String>, mode?: String, allow_data_loss?: Bool
+  };
+  entity Group;
+  entity Actor in [Group];
+  entity Graph;
+  entity Server;
+"""
+    + "".join(
+        f'  action "{action}" appliesTo {{ principal: Actor, resource: {"Server" if scope == "server" else "Graph"}, '
+        "context: Asked };\n"
+        for action, scope in ACTIONS.items()
+    )
+    + "}\n"
+)
+
+
+def load_cedar() -> Any:
+    """Import the Cedar engine. MissingExtra if it is not installed."""
+    try:
+        import cedarpy
+    except ModuleNotFoundError:
+        raise MissingExtra(
+            "policies need cedarpy, which is not installed", hint="pip install 'omnigraph[policy]'"
+        ) from None
+    return cedarpy
+
+
+def compile_rules(policy: PolicyFile, graph: str | None) -> Iterator[tuple[str, str]]:
+    """The policies of a file for one graph, or for the server if `graph` is None: id and text."""
+    resource = 'Omnigraph::Server::"root"' if graph is None else f"Omnigraph::Graph::{quoted(graph)}"
+    for rule in policy.rules:
+        for action in rule.actions:
+            yield f"{rule.id}:{action}", _permit(rule, action, resource)
+
+
+def _permit(rule: PolicyRule, action: Action, resource: str) -> str:
+    if rule.group is not None:
+        principal = f"principal in Omnigraph::Group::{quoted(rule.group)}"
+    else:
+        principal = f"principal == Omnigraph::Actor::{quoted(str(rule.actor))}"
+    head = f'permit({principal}, action == Omnigraph::Action::"{action}", resource == {resource})'
+    conditions = list(_conditions(rule, action))
+    return f"{head} when {{ {' && '.join(conditions)} }};" if conditions else f"{head};"
+
+
+def _conditions(rule: PolicyRule, action: Action) -> Iterator[str]:
+    branch = ACTIONS[action]
+    if rule.scope == "protected":
+        yield f"context.has_{branch} && context.{branch}_is_protected"
+    elif rule.scope == "unprotected":
+        yield f"context.has_{branch} && context.{branch}_is_protected == false"
+    if rule.branches:
+        patterns = " || ".join(f"context.{branch} like {quoted(pattern)}" for pattern in rule.branches)
+        yield f"context.has_{branch} && ({patterns})"
+    if rule.types:
+        yield f"context has types && {_list(rule.types)}.containsAll(context.types)"
+    if rule.queries:
+        yield f"context has query && {_list(rule.queries)}.contains(context.query)"
+
+
+def quoted(text: str) -> str:
+    """A text as a Cedar literal. In a pattern of `like`, `*` stands for any text, as in policy files."""
+    return f'"{_escaped(text)}"'
+
+
+def _escaped(text: str) -> str:
+    return "".join(c if c.isprintable() and c not in '"\\' else f"\\u{{{ord(c):x}}}" for c in text)
+
+
+def _list(texts: Sequence[str]) -> str:
+    return f"[{', '.join(map(quoted, texts))}]"
+
+
+def policy_set(cedar: Any, policies: Mapping[str, Any]) -> Any:
+    """Parsed policies under the given ids; Cedar itself only numbers them."""
+    return cedar.PolicySet.from_json_str(
+        json.dumps({"staticPolicies": dict(policies), "templates": {}, "templateLinks": []})
+    )
+
+
+def check(cedar: Any, text: str, file: str) -> None:
+    """ConfigurationError unless the text is Cedar that fits the schema."""
+    try:
+        result = cedar.validate_policies(text, SCHEMA)
+    except ValueError as error:
+        raise ConfigurationError([Problem("invalid_policy", f"not Cedar: {error}", file)]) from None
+    if not result.validation_passed:
+        raise ConfigurationError([Problem("invalid_policy", str(error.error), file) for error in result.errors])
+
+
+def parse_policies(cedar: Any, text: str, file: str) -> list[Any]:
+    """The policies of a text, in order, as JSON. ConfigurationError unless they fit the schema."""
+    check(cedar, text, file)
+    policies = json.loads(cedar.policies_to_json_str(text))
+    if policies.get("templates"):
+        raise ConfigurationError([Problem("invalid_policy", "templates are not supported", file)])
+    return [policy for _, policy in sorted(policies["staticPolicies"].items(), key=lambda item: _number(item[0]))]
+
+
+def _number(key: str) -> int:
+    return int(key.removeprefix("policy") or 0)
+
+
+def context(ask: AccessRequest, protected: frozenset[str]) -> dict[str, Any]:
+    """An ask as the context of a Cedar request."""
+    known: dict[str, Any] = {
+        "has_branch": ask.branch is not None,
+        "branch": ask.branch or "",
+        "branch_is_protected": ask.branch in protected,
+        "has_target_branch": ask.target_branch is not None,
+        "target_branch": ask.target_branch or "",
+        "target_branch_is_protected": ask.target_branch in protected,
+    }
+    if ask.query is not None:
+        known["query"] = ask.query
+    if ask.types is not None:
+        known["types"] = sorted(ask.types)
+    if ask.mode is not None:
+        known["mode"] = ask.mode
+    if ask.allow_data_loss is not None:
+        known["allow_data_loss"] = ask.allow_data_loss
+    return known

@@ -11,8 +11,8 @@ from typing import Any
 from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.errors import UnreadableInput
 from omnigraph.language.catalog import EntityType, NodeType, has_dates_in_key, id_of_members, referenced_id
-from omnigraph.values.canonical import canonical_text, milliseconds_text
 from omnigraph.values.columns import Doubtful
+from omnigraph.values.literals import canonical_text, milliseconds_text
 from omnigraph.values.types import PropertyType, Scalar
 
 # New ids for many rows at once: ULIDs that count up from one random start.

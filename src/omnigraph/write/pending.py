@@ -17,7 +17,7 @@ from omnigraph.language.query.plan import Expression, PropertyRef
 from omnigraph.snapshot import View
 from omnigraph.tables.layout import KEY_COLUMNS
 from omnigraph.tables.table import Table
-from omnigraph.values.canonical import canonical_text
+from omnigraph.values.literals import canonical_text
 from omnigraph.write.inlining import Delta, NewRows
 from omnigraph.write.receipt import TypeCounts
 

@@ -14,8 +14,7 @@ from omnigraph.history.plan import PublishPlan, TableChange
 from omnigraph.history.publish import SCHEMA, Attempt
 from omnigraph.history.values import CommitKind, Entry, Snapshot, WriteKey
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType
-from omnigraph.language.projection import project
-from omnigraph.language.schema.stored_columns import is_readable
+from omnigraph.language.projection import is_readable, project
 from omnigraph.snapshot import Repository, View
 from omnigraph.write.constraints import (
     Addresses,

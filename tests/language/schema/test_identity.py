@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from omnigraph.errors import RecordError, UsageError, ValueViolation
 from omnigraph.language.catalog import derived_id, referenced_id
 from omnigraph.language.schema.compiler import compile_schema
-from omnigraph.values.canonical import canonical_text
+from omnigraph.values.literals import canonical_text
 from omnigraph.values.types import PropertyType, Scalar
 
 TEXTS: list[tuple[Scalar, object, str]] = [

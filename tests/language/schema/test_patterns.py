@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from omnigraph.language.regex import pattern_fault, python_pattern
+from omnigraph.language.schema.constraints import pattern_fault, python_pattern
 
 GOOD = [
     "", "a", "^[^@]+@[^@]+$", r"\d{3}-\d{4}", r"(?i)abc", r"(?P<x>a)\w*", "[]a]", "[^]a]", r"[\]\\-]", r"a{2,}?", r"(?:a|b)*?", r"\bx\b",

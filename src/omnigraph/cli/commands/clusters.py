@@ -13,7 +13,7 @@ from omnigraph.cli.settings import Settings
 from omnigraph.errors import UsageError
 
 if TYPE_CHECKING:
-    from omnigraph.cluster.planning import Operation
+    from omnigraph.cluster.applying import Operation
     from omnigraph.policy.bundle import Decision, Policy
 
 group("cluster", "Manage many graphs, with their schemas, queries and policies, from one folder.")
@@ -47,8 +47,8 @@ def plan(settings: Settings, out: Output, folder: str, offline: bool) -> None:
            migration?, approvals_required?, binding_change?, metadata_change?}], converged}
     JSON with --offline: {ok, name, config_digest, resources: {address: digest}}
     """
+    from omnigraph.cluster.applying import plan as make_plan
     from omnigraph.cluster.config import read_config
-    from omnigraph.cluster.planning import plan as make_plan
 
     config = read_config(folder)
     if offline:

@@ -18,6 +18,7 @@ from omnigraph.language.catalog import (
     member_name,
 )
 from omnigraph.language.catalog_json import catalog_hash
+from omnigraph.language.projection import keep_columns
 from omnigraph.language.schema.constraints import compile_constraints, did_you_mean
 from omnigraph.language.schema.parser import parse_schema
 from omnigraph.language.schema.properties import (
@@ -30,7 +31,6 @@ from omnigraph.language.schema.properties import (
 )
 from omnigraph.language.schema.rules import SchemaText
 from omnigraph.language.schema.stable_ids import give_ids, ids_of, retired_ids
-from omnigraph.language.schema.stored_columns import keep_columns
 from omnigraph.language.schema.syntax import (
     AnnotationSyntax,
     ArgumentSyntax,

@@ -42,7 +42,7 @@ from omnigraph.read.result import result_cells
 from omnigraph.read.strategies.strategy import InputChoice, Path, hop_name
 from omnigraph.snapshot import View
 from omnigraph.tables.ascending import distinct
-from omnigraph.values.canonical import canonical_text
+from omnigraph.values.literals import canonical_text
 from omnigraph.values.types import PropertyType, Scalar
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from omnigraph.read.sql.key_columns import keys_as_ids
 from omnigraph.read.strategies.strategy import InputChoice, Read, ResultAnswer, Strategy, hop_name
 from omnigraph.tables.adjacency.nodes import Nodes
 from omnigraph.tables.changed_table import ChangedTable
-from omnigraph.values.canonical import canonical_text
+from omnigraph.values.literals import canonical_text
 from omnigraph.values.types import PropertyType, Scalar
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from omnigraph.read.strategies.strategy import InputChoice, Path, Read, Strategy
 from omnigraph.snapshot import View
 from omnigraph.tables.ascending import distinct
 from omnigraph.values.arrow import arrow_type
-from omnigraph.values.canonical import canonical_text
+from omnigraph.values.literals import canonical_text
 from omnigraph.values.types import PropertyType, Scalar
 
 if TYPE_CHECKING:

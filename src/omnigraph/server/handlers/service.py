@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from omnigraph.api.structs import JsonObject
-from omnigraph.cluster.applying import apply
+from omnigraph.cluster.applying import apply, plan
 from omnigraph.cluster.config import ClusterConfig, read_config
 from omnigraph.cluster.ledger import LedgerStore
-from omnigraph.cluster.planning import plan
 from omnigraph.cluster.policies import books_of
 from omnigraph.errors import UsageError
 from omnigraph.features import FORMAT
