@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from omnigraph._internal.lazy_imports import np
 from omnigraph.algorithms.numbering import NodeRange
 from omnigraph.algorithms.parts import Columns, Parts, block_of
 from omnigraph.tasks.runner import Exchange, Piece
@@ -36,8 +37,6 @@ class _Orient:
         return state
 
     def next(self, part: NodeRange, block: Neighbours, gathered: Array, state: Array) -> tuple[Array, int]:
-        import numpy as np
-
         near, far = block.owners, block.far[block.neighbours]
         own, other = state[near], gathered[block.neighbours]
         kept = (other > own) | ((other == own) & (far > near + part.offset))
@@ -53,8 +52,6 @@ def count_triangles(graph: Parts, *, as_shares: bool) -> tuple[str, int]:
     nodes = numbered.nodes
 
     def degrees(part: NodeRange) -> Array:
-        import numpy as np
-
         return np.diff(block_of(numbered, numbered.parts.index(part)).starts)
 
     graph.start("forward", degrees)
@@ -62,8 +59,6 @@ def count_triangles(graph: Parts, *, as_shares: bool) -> tuple[str, int]:
     buckets = max(len(graph.places), wedges // WEDGES_AT_ONCE + 1)
 
     def cut(place: int) -> Iterator[Piece]:
-        import numpy as np
-
         pairs, both = np.divmod(scratch.get(f"forward/1/{place}")["state"], 2)
         near, far = np.divmod(pairs, nodes)
         yield from _by_bucket(EDGES, buckets, np.minimum(near, far) * nodes + np.maximum(near, far), both)
@@ -74,8 +69,6 @@ def count_triangles(graph: Parts, *, as_shares: bool) -> tuple[str, int]:
             yield from _by_bucket(WEDGES, buckets, far[low] * nodes + far[high], sides)
 
     def join(bucket: int, pieces: Iterable[tuple[int, Any]]) -> str:
-        import numpy as np
-
         held: dict[int, list[Array]] = {EDGES: [np.zeros((2, 0), np.int64)], WEDGES: [np.zeros((2, 0), np.int64)]}
         for kind, data in pieces:
             held[kind].append(np.frombuffer(data, np.int64).reshape(2, -1))
@@ -104,8 +97,6 @@ def count_triangles(graph: Parts, *, as_shares: bool) -> tuple[str, int]:
         yield block["nodes"], block["counts"]
 
     def take(place: int, pieces: Sequence[Columns]) -> None:
-        import numpy as np
-
         part = numbered.parts[place]
         totals = np.zeros(part.count, np.int64)
         for ordinals, counts in pieces:
@@ -124,8 +115,6 @@ EDGES, WEDGES = 0, 1
 
 
 def _by_bucket(kind: int, buckets: int, pairs: Array, *more: Array) -> Iterator[Piece]:
-    import numpy as np
-
     numbers = _mixed(pairs) % np.uint64(buckets)
     order = np.argsort(numbers, kind="stable")
     bounds = np.searchsorted(numbers[order], np.arange(buckets + 1, dtype=np.uint64)).tolist()
@@ -138,16 +127,12 @@ def _by_bucket(kind: int, buckets: int, pairs: Array, *more: Array) -> Iterator[
 
 def _mixed(pairs: Array) -> Array:
     """Pairs of neighbouring numbers, spread."""
-    import numpy as np
-
     mixed = pairs.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return np.asarray(mixed >> np.uint64(32))
 
 
 def _wedges(near: Array) -> Iterator[tuple[Array, Array]]:
     """The places of two edges that leave one node, so many at once. `near` ascends."""
-    import numpy as np
-
     if not len(near):
         return
     starts = np.flatnonzero(np.concatenate([[True], near[1:] != near[:-1]]))
@@ -188,8 +173,6 @@ class _Stars:
         scratch, buckets, nodes = self._graph.scratch, len(self._graph.places), self._graph.numbered.nodes
 
         def cut(name: str) -> Iterator[Piece]:
-            import numpy as np
-
             pairs = scratch.get(name)
             src, dst = pairs["src"], pairs["dst"]
             low, high = np.minimum(src, dst), np.maximum(src, dst)
@@ -204,8 +187,6 @@ class _Stars:
                     yield bucket, 0, _distinct_pairs(near[stretch], far[stretch], nodes).tobytes()
 
         def join(bucket: int, pieces: Iterable[tuple[int, Any]]) -> tuple[str, bool]:
-            import numpy as np
-
             from omnigraph.tables.ascending import distinct
 
             pairs = distinct(np.concatenate([np.frombuffer(data, np.int64) for _, data in pieces]))
@@ -247,8 +228,6 @@ def _write_labels(graph: Parts, stars: Sequence[str]) -> None:
         yield held["src"], held["dst"]
 
     def take(place: int, pieces: Sequence[Columns]) -> None:
-        import numpy as np
-
         part = numbered.parts[place]
         labels = np.arange(part.offset, part.offset + part.count)
         for nodes, smallest in pieces:

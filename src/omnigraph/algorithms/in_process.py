@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph._internal.deadlines import NEVER
-from omnigraph._internal.lazy_imports import load_extra
+from omnigraph._internal.lazy_imports import load_extra, np, pa
 from omnigraph.algorithms.projection import (
     Algorithm,
     ConnectedComponents,
@@ -25,8 +25,6 @@ from omnigraph.read.inputs.adjacency import GraphArrays, despite_lost_segments
 from omnigraph.read.inputs.scans import read_table
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from omnigraph.algorithms.kernels import Array, Neighbours
 
 WEDGES_AT_ONCE = 16_000_000
@@ -43,8 +41,6 @@ class EdgeArrays:
 
     def block(self, *, both_ways: bool = False) -> Neighbours:
         """What each node gathers from: the sources of its edges, or its neighbours."""
-        import numpy as np
-
         from omnigraph.algorithms.kernels import Neighbours
 
         near, far, values = self.dst, self.src, self.weights
@@ -62,9 +58,6 @@ def run_in_process(projection: EdgeProjection, algorithm: Algorithm) -> tuple[pa
 
 
 def _run(projection: EdgeProjection, algorithm: Algorithm) -> tuple[pa.Table, int]:
-    import numpy as np
-    import pyarrow as pa
-
     compact = GraphArrays(projection.view)
     indexes = [compact.nodes(name) for name in projection.types]
     offsets = np.cumsum([0, *(index.rows for index in indexes)])
@@ -114,9 +107,6 @@ def check_sources(algorithm: ShortestPaths, projection: EdgeProjection, missing:
 
 def distance_column(distances: Array, *, is_hops: bool) -> pa.Array:
     """Hops are integers; a node that no path leads to has null."""
-    import numpy as np
-    import pyarrow as pa
-
     unreached = np.isinf(distances)
     if not is_hops:
         return pa.array(distances, mask=unreached)
@@ -135,8 +125,6 @@ def _sparse() -> Any:
 
 
 def _pagerank(graph: EdgeArrays, algorithm: PageRank) -> tuple[Array, int]:
-    import numpy as np
-
     from omnigraph.algorithms.kernels import shares
 
     if not graph.nodes:
@@ -155,8 +143,6 @@ def _pagerank(graph: EdgeArrays, algorithm: PageRank) -> tuple[Array, int]:
 
 
 def _components(graph: EdgeArrays) -> Array:
-    import numpy as np
-
     sparse = _sparse()
     csgraph = load_extra("scipy.sparse.csgraph", "running an algorithm in this process", extra="algorithms")
     ones = np.ones(len(graph.src), np.int8)
@@ -168,8 +154,6 @@ def _components(graph: EdgeArrays) -> Array:
 
 
 def _labels(graph: EdgeArrays, algorithm: LabelPropagation) -> tuple[Array, int]:
-    import numpy as np
-
     from omnigraph.algorithms.kernels import voted
 
     block = graph.block(both_ways=True)
@@ -184,8 +168,6 @@ def _labels(graph: EdgeArrays, algorithm: LabelPropagation) -> tuple[Array, int]
 
 def _distances(graph: EdgeArrays, sources: Array) -> tuple[Array, int]:
     """From the nearest source: level by level when every edge counts 1, by Dijkstra otherwise."""
-    import numpy as np
-
     distances = np.full(graph.nodes, np.inf)
     distances[sources] = 0
     if graph.weights is not None:
@@ -206,8 +188,6 @@ def _distances(graph: EdgeArrays, sources: Array) -> tuple[Array, int]:
 
 def _lightest(graph: EdgeArrays) -> Any:
     """The edges as a matrix. SciPy would add parallel ones up: of those the lightest is kept."""
-    import numpy as np
-
     assert graph.weights is not None
     pairs = graph.src * max(graph.nodes, 1) + graph.dst
     order = np.lexsort((graph.weights, pairs))
@@ -219,8 +199,6 @@ def _lightest(graph: EdgeArrays) -> Any:
 
 
 def _triangles(graph: EdgeArrays) -> Array:
-    import numpy as np
-
     counts = np.zeros(graph.nodes, np.int64)
     if (pairs := _forward(graph)) is None:
         return counts
@@ -235,8 +213,6 @@ def _triangles(graph: EdgeArrays) -> Array:
 
 def _clustering(graph: EdgeArrays) -> Array:
     """To each node of a triangle, the edges between the two others."""
-    import numpy as np
-
     shares, links = np.zeros(graph.nodes), np.zeros(graph.nodes, np.int64)
     if (pairs := _forward(graph)) is None:
         return shares
@@ -261,8 +237,6 @@ def _clustering(graph: EdgeArrays) -> Array:
 def _forward(graph: EdgeArrays) -> tuple[Any, Any, Array] | None:
     """Neighbours as a matrix in which each points to the one with more of them, which leaves few for each node; the same with the
     numbers of edges between them, one for a direction; and how many neighbours each node has. None if there are none."""
-    import numpy as np
-
     size = max(graph.nodes, 1)
     low, high = np.divmod(np.unique(graph.src * size + graph.dst), size)
     low, high = low[low != high], high[low != high]
@@ -279,8 +253,6 @@ def _forward(graph: EdgeArrays) -> tuple[Any, Any, Array] | None:
 
 def _matched(left: Any, right: Any, forward: Any) -> Iterator[tuple[slice, Any]]:
     """Rows of the product of two matrices, where `forward` has an entry; so many rows at once that memory is bounded."""
-    import numpy as np
-
     ends = np.concatenate([[0], np.cumsum(np.diff(right.indptr)[left.indices], dtype=np.int64)])
     work = ends[left.indptr]
     start, nodes = 0, len(work) - 1

@@ -6,6 +6,7 @@ import importlib.util
 import time
 from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.algorithms.in_process import run_in_process
 from omnigraph.algorithms.on_tasks import parts_for, run_on_tasks
 from omnigraph.algorithms.projection import (
@@ -27,8 +28,6 @@ from omnigraph.tasks.runner import LocalRunner
 from omnigraph.tasks.target import Address
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from omnigraph.spark.frames import SparkSession
 
 MAX_IN_PROCESS_EDGES = 20_000_000
@@ -87,8 +86,6 @@ def _large_engine(projection: EdgeProjection) -> Engine:
 
 
 def _schema(algorithm: Algorithm, projection: EdgeProjection) -> pa.Schema:
-    import pyarrow as pa
-
     match algorithm:
         case ConnectedComponents() | LabelPropagation():
             kind = pa.utf8()

@@ -9,8 +9,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.algorithms.projection import EdgeProjection, weights
 from omnigraph.algorithms.scratch import Scratch
 from omnigraph.relational import duck
@@ -19,9 +20,6 @@ from omnigraph.tables.ascending import runs
 from omnigraph.tables.table import Table
 from omnigraph.tasks.runner import Exchange, Piece, Runner, to_ipc, unpacked
 from omnigraph.tasks.target import TableVersion, Target
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SAMPLES = 256
 """Ids of each task that the borders of ranges are chosen from."""
@@ -81,8 +79,6 @@ class _Plan:
 
 def number(projection: EdgeProjection, scratch: Scratch, runner: Runner, parts: int, *, as_shares: bool) -> Numbered:
     """`as_shares`: an edge's value is its share of its source's rank; otherwise its weight, if there is one."""
-    import numpy as np
-
     view = projection.view
     target = Target.of(view.repository, view)
     plan = _Plan(
@@ -151,9 +147,6 @@ def _with_borders(plan: _Plan, rows: list[_Rows], samples: list[list[str]], type
 
 def _ids(target: Target, rows: _Rows) -> pa.Array:
     """Sorted."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = target.open(rows.place).read(["id"], fragments=rows.fragments).column("id").combine_chunks()
     ids = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
     return ids.take(pc.sort_indices(ids))
@@ -167,8 +160,6 @@ def _sample(target: Target, rows: _Rows) -> list[str]:
 
 
 def _cut_ids(plan: _Plan, rows: _Rows) -> Iterator[Piece]:
-    import pyarrow as pa
-
     ids = _ids(plan.target, rows)
     start, first = 0, plan.firsts[rows.type]
     borders = plan.borders[rows.type]
@@ -180,8 +171,6 @@ def _cut_ids(plan: _Plan, rows: _Rows) -> Iterator[Piece]:
 
 
 def _sorted(plan: _Plan, number: int, pieces: Iterable[tuple[int, Any]]) -> tuple[int, int]:
-    import pyarrow as pa
-
     rows = pa.concat_tables([unpacked(data) for _, data in pieces]).sort_by("id").combine_chunks()
     plan.scratch.put_rows(f"ids/{number}", rows)
     return number, rows.num_rows
@@ -189,9 +178,6 @@ def _sorted(plan: _Plan, number: int, pieces: Iterable[tuple[int, Any]]) -> tupl
 
 def _buckets(rows: pa.Table, column: str, buckets: int) -> Iterator[tuple[int, pa.Table]]:
     """Rows by the hash of an id."""
-    import numpy as np
-    import pyarrow as pa
-
     text = f'CAST(hash("{column}") % {buckets} AS INTEGER)'
     numbers = duck.run(exp.select(text).from_('"rows"'), {"rows": rows.select([column])}).column(0).to_numpy()
     order = np.argsort(numbers, kind="stable")
@@ -205,9 +191,6 @@ NODES, EDGES = 0, 1
 
 def _cut_near(plan: _Plan, task: NodeRange | _Rows) -> Iterator[Piece]:
     """Nodes with their ordinals, and edges, where the hash of the node and of the edge's source leads."""
-    import numpy as np
-    import pyarrow as pa
-
     if isinstance(task, NodeRange):
         ids = plan.scratch.get_rows(f"ids/{task.number}")
         rows = ids.append_column("ordinal", pa.array(np.arange(task.offset, task.offset + task.count)))
@@ -224,10 +207,6 @@ def _cut_near(plan: _Plan, task: NodeRange | _Rows) -> Iterator[Piece]:
 
 
 def _join_near(plan: _Plan, bucket: int, pieces: Iterable[tuple[int, Any]]) -> None:
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     from omnigraph.algorithms.kernels import shares
 
     held: dict[int, list[pa.Table]] = {NODES: [], EDGES: []}
@@ -264,8 +243,6 @@ def _cut_far(plan: _Plan, bucket: int) -> Iterator[Piece]:
 
 
 def _join_far(plan: _Plan, bucket: int, pieces: Iterable[tuple[int, Any]]) -> int:
-    import pyarrow as pa
-
     edges = pa.concat_tables([unpacked(data) for _, data in pieces])
     nodes = plan.scratch.get_rows(f"near/nodes-{bucket}")
     arrays = {"src": edges.column("src").to_numpy(), "dst": _ordinals(edges.column("dst"), nodes)}
@@ -276,9 +253,6 @@ def _join_far(plan: _Plan, bucket: int, pieces: Iterable[tuple[int, Any]]) -> in
 
 
 def _ordinals(ids: pa.ChunkedArray, nodes: pa.Table) -> Any:
-    import numpy as np
-    import pyarrow.compute as pc
-
     places = pc.index_in(ids, value_set=nodes.column("id").combine_chunks())
     assert not places.null_count, "every end of an edge is a node"
     return np.asarray(nodes.column("ordinal").take(places).combine_chunks(), np.int64)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.algorithms.components import connect, count_triangles
 from omnigraph.algorithms.in_process import check_sources
 from omnigraph.algorithms.numbering import NodeRange, Numbered, number
@@ -124,8 +125,6 @@ def _cut(count: int, parts: int) -> Sequence[tuple[int, int]]:
 
 def _write_ids(task: _IdsTask) -> str | None:
     """The key of a segment that cannot be read."""
-    import pyarrow as pa
-
     try:
         segment = _opened(task.scratch, task.key)
         texts = SortedIds(segment.header, segment, segment.name).texts
@@ -137,8 +136,6 @@ def _write_ids(task: _IdsTask) -> str | None:
 
 def _write_edges(task: _EdgesTask) -> str | None:
     """The same."""
-    import numpy as np
-
     try:
         segment = _opened(task.scratch, task.key)
         starts = segment.whole("out_starts")
@@ -222,8 +219,6 @@ class _RankStep:
     def next(
         self, part: NodeRange, block: Neighbours, gathered: Array, state: Array
     ) -> tuple[Array, tuple[float, float]]:
-        import numpy as np
-
         from omnigraph.algorithms import kernels
 
         ranks = kernels.gathered(block, gathered)
@@ -234,8 +229,6 @@ def _pagerank(graph: Parts, algorithm: PageRank) -> tuple[str, int]:
     nodes = graph.numbered.nodes
 
     def zero(part: NodeRange) -> Array:
-        import numpy as np
-
         return np.zeros(part.count)
 
     graph.start("ranks", zero)
@@ -270,8 +263,6 @@ class _LabelStep:
         return state
 
     def next(self, part: NodeRange, block: Neighbours, gathered: Array, state: Array) -> tuple[Array, bool]:
-        import numpy as np
-
         from omnigraph.algorithms import kernels
 
         votes = kernels.voted(block, gathered, state, self.nodes, keeps_own=self.keeps_own)
@@ -279,8 +270,6 @@ class _LabelStep:
 
 
 def own_ordinals(part: NodeRange) -> Array:
-    import numpy as np
-
     return np.arange(part.offset, part.offset + part.count)
 
 
@@ -302,8 +291,6 @@ class _DistanceStep:
         return state
 
     def next(self, part: NodeRange, block: Neighbours, gathered: Array, state: Array) -> tuple[Array, bool]:
-        import numpy as np
-
         from omnigraph.algorithms import kernels
 
         distances = kernels.relaxed(block, gathered, state)
@@ -315,10 +302,6 @@ def _distances(graph: Parts, projection: EdgeProjection, algorithm: ShortestPath
 
     def put(place: int) -> Sequence[str]:
         """The first distances of a part; which of the sources are in it."""
-        import numpy as np
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         part = numbered.parts[place]
         state = np.full(part.count, np.inf)
         ids_put: list[str] = []

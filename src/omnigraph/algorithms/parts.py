@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from omnigraph._internal.lazy_imports import np, pa
 from omnigraph.algorithms.numbering import NodeRange, Numbered
 from omnigraph.algorithms.projection import component_names
 from omnigraph.algorithms.scratch import Scratch
 from omnigraph.tasks.runner import Exchange, Piece, Runner, to_ipc, unpacked
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from omnigraph.algorithms.kernels import Array, Neighbours
 
 
@@ -57,8 +56,6 @@ class Parts:
         numbered = self.numbered
 
         def rows(bucket: int) -> Iterator[Columns]:
-            import numpy as np
-
             held = numbered.scratch.get(f"edges/{bucket}")
             src, dst = held["src"], held["dst"]
             if simple:
@@ -72,8 +69,6 @@ class Parts:
                 yield (src, dst, *values)
 
         def take(place: int, pieces: Sequence[Columns]) -> None:
-            import numpy as np
-
             from omnigraph.algorithms.kernels import Neighbours
 
             part = numbered.parts[place]
@@ -102,8 +97,6 @@ class Parts:
                 yield owner, place, (far[stretch] - numbered.parts[owner].offset).tobytes()
 
         def join(owner: int, pieces: Iterable[tuple[int, Any]]) -> None:
-            import numpy as np
-
             held = {str(place): np.frombuffer(data, np.int64) for place, data in pieces}
             numbered.scratch.put(f"sends/{owner}", **held)
 
@@ -120,8 +113,6 @@ class Parts:
         numbered = self.numbered
 
         def cut(task: tuple[bool, Any]) -> Iterator[Piece]:
-            import numpy as np
-
             is_part, value = task
             if is_part:
                 yield value, SELF, b""
@@ -166,8 +157,6 @@ class Parts:
                 yield int(to), place, values[places].tobytes()
 
         def join(place: int, pieces: Iterable[tuple[int, Any]]) -> Summary:
-            import numpy as np
-
             state = scratch.get(f"{name}/{number}/{place}")["state"]
             by_source = {source: data for source, data in pieces if source != SELF}
             kind = step.sent(state[:0]).dtype
@@ -195,8 +184,6 @@ def block_of(numbered: Numbered, place: int) -> Neighbours:
 
 def by_owner(numbered: Numbered, ordinals: Array) -> Iterator[tuple[int, slice]]:
     """Of ascending ordinals, the stretch that each part owns."""
-    import numpy as np
-
     bounds = np.searchsorted(ordinals, [*(part.offset for part in numbered.parts), numbered.nodes]).tolist()
     for place in range(len(numbered.parts)):
         if bounds[place] < bounds[place + 1]:
@@ -205,8 +192,6 @@ def by_owner(numbered: Numbered, ordinals: Array) -> Iterator[tuple[int, slice]]
 
 def _columns(data: Any, width: int) -> Columns:
     """As they were joined: ordinals, and beside them ordinals or, in the third column, values."""
-    import numpy as np
-
     length = len(memoryview(data)) // (8 * width)
     kinds = (np.int64, np.int64, np.float64)[:width]
     return tuple(np.frombuffer(data, kind, count=length, offset=8 * length * place) for place, kind in enumerate(kinds))
@@ -222,8 +207,6 @@ def write_values(
     numbered = graph.numbered
 
     def put(place: int) -> str:
-        import pyarrow as pa
-
         from omnigraph.algorithms.in_process import distance_column
 
         values = numbered.scratch.get(f"{name}/{place}")["state"]
@@ -246,9 +229,6 @@ def write_labels(graph: Parts, name: str, types: Sequence[str], column: str) -> 
             yield owner, place, labels[stretch].tobytes()
 
     def answer(owner: int, pieces: Iterable[tuple[int, Any]]) -> int:
-        import numpy as np
-        import pyarrow as pa
-
         part = numbered.parts[owner]
         names = component_names(types, part.type, scratch.get_rows(f"ids/{part.number}").column("id").combine_chunks())
         answers = []
@@ -270,9 +250,6 @@ def write_labels(graph: Parts, name: str, types: Sequence[str], column: str) -> 
             yield place, owner, to_ipc(answers.slice(stretch.start, stretch.stop - stretch.start))
 
     def take(place: int, pieces: Iterable[tuple[int, Any]]) -> str:
-        import numpy as np
-        import pyarrow as pa
-
         names = pa.concat_tables([unpacked(data) for _, data in pieces]).sort_by("label")
         labels = scratch.get(f"{name}/{place}")["state"]
         at = np.searchsorted(names.column("label").to_numpy(), labels)
@@ -283,8 +260,6 @@ def write_labels(graph: Parts, name: str, types: Sequence[str], column: str) -> 
 
 
 def _put(numbered: Numbered, place: int, types: Sequence[str], column: str, values: pa.Array) -> str:
-    import pyarrow as pa
-
     part = numbered.parts[place]
     ids = numbered.scratch.get_rows(f"ids/{part.number}").column("id")
     type = pa.repeat(pa.scalar(types[part.type]), part.count)

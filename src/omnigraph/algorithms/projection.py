@@ -9,15 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
+from omnigraph._internal.lazy_imports import np, pa, pc, pt
 from omnigraph.errors import NotFound, UsageError
 from omnigraph.snapshot import View
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
 
 # The algorithms, with what each can be told. An algorithm and its numbers decide the answer; where it runs does not.
 
@@ -159,8 +155,6 @@ class EdgeProjection:
 
 
 def _check_weight(view: View, edge: str, weight: str) -> None:
-    from pyarrow import types as pt
-
     schema = view.schema(f"edge:{edge}")
     names = [
         field.name
@@ -176,10 +170,6 @@ def _check_weight(view: View, edge: str, weight: str) -> None:
 
 def weights(rows: pa.Table, edge: str, name: str) -> np.ndarray:
     """The weights of some edges. UsageError for one that has none, or a negative one."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = rows.column(name)
     wrong = pc.fill_null(pc.less(column, pa.scalar(0, column.type)), True)
     if pc.any(wrong).as_py():
@@ -195,6 +185,4 @@ def weights(rows: pa.Table, edge: str, name: str) -> np.ndarray:
 
 def component_names(types: Sequence[str], type: int, ids: pa.Array) -> pa.Array:
     """How nodes are named as labels: by id, and where nodes of two types may have the same one, as `Type:id`."""
-    import pyarrow.compute as pc
-
     return ids if len(types) == 1 else pc.binary_join_element_wise(types[type], ids, ":")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from omnigraph._internal.lazy_imports import load_extra
+from omnigraph._internal.lazy_imports import load_extra, pa, pc
 from omnigraph.algorithms.projection import Algorithm
 from omnigraph.algorithms.scratch import Scratch
 from omnigraph.errors import UsageError
@@ -17,7 +17,6 @@ from omnigraph.history.values import Commit
 if TYPE_CHECKING:
     import pandas
     import polars
-    import pyarrow as pa
 
     from omnigraph.spark.frames import DataFrame, SparkSession
 
@@ -116,8 +115,6 @@ class AlgorithmResult:
 
         >>> assert ranks.to_arrow().num_rows == len(ranks)
         """
-        import pyarrow as pa
-
         if not isinstance(self._rows, RowFiles):
             return self._rows
         tables = [self._rows.schema.empty_table(), *self._rows.tables()]
@@ -162,8 +159,6 @@ class AlgorithmResult:
         if isinstance(self._rows, RowFiles) and self._session is not None:
             frame = self._rows.frame(self._session)
             return {type: frame.where(frame["type"] == type).selectExpr("id", f"`{self.column}` AS `{name}`")}
-        import pyarrow.compute as pc
-
         rows = self.to_arrow()
         chosen = rows.filter(pc.equal(rows.column("type"), type))
         return {type: chosen.select(["id", self.column]).rename_columns(["id", name])}

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.storage.options import open_store
 from omnigraph.storage.store import Store
 from omnigraph.tasks.runner import to_ipc, unpacked
 from omnigraph.tasks.target import Address
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from omnigraph.algorithms.kernels import Array
 
 
@@ -30,8 +29,6 @@ class Scratch:
 
     def put(self, name: str, **arrays: Array) -> None:
         """Not as NumPy's own files: reading one parses Python, which fails now and then in a thread of CPython 3.11."""
-        import pyarrow as pa
-
         self.put_rows(name, pa.table({key: pa.array([array]) for key, array in arrays.items()}))
 
     def get(self, name: str) -> dict[str, Array]:

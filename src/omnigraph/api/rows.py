@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Literal, TypeAlias
 
+from omnigraph._internal.lazy_imports import np, pa, pc, pq, pt
 from omnigraph.errors import UsageError
 from omnigraph.storage.outputs import AppendOnly, Target, outputs
 from omnigraph.values.arrow import zoned
@@ -13,8 +14,6 @@ from omnigraph.values.json_text import text_column
 from omnigraph.values.json_values import json_value
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from omnigraph.read.result import Rows
 
 
@@ -43,9 +42,6 @@ def text_batches(table: pa.Table) -> Iterator[list[pa.LargeStringArray]]:
 
 def joined_lines(columns: Sequence[pa.LargeStringArray], separator: str) -> pa.Buffer:
     """The texts of each row joined by a separator, with a newline after each row. No text may be null."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
     def text(value: str) -> pa.Scalar:
         return pa.scalar(value, pa.large_string())
@@ -59,8 +55,6 @@ def joined_lines(columns: Sequence[pa.LargeStringArray], separator: str) -> pa.B
 
 def _csv(table: pa.Table) -> Iterator[pa.Buffer | bytes]:
     """A null is an empty cell and empty text is `""`; in a single column a null is `""` too, so that no line is empty."""
-    import pyarrow as pa
-
     is_single = table.num_columns == 1
     header = text_column(pa.array(table.column_names))
     yield b",".join(_csv_cells(header, is_text=True, null="").cast(pa.binary()).to_pylist()) + b"\n"
@@ -74,15 +68,10 @@ def _csv(table: pa.Table) -> Iterator[pa.Buffer | bytes]:
 
 
 def _is_plain(type: pa.DataType) -> bool:
-    from pyarrow import types as pt
-
     return bool(pt.is_integer(type) or pt.is_boolean(type) or pt.is_temporal(type) or pt.is_floating(type))
 
 
 def _csv_cells(texts: pa.LargeStringArray, *, is_text: bool, null: str) -> pa.LargeStringArray:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if is_text and _needs_quotes(texts):
         has_special = pc.or_(pc.match_substring_regex(texts, f"[{_SPECIAL}]"), pc.equal(texts, ""))
         quote, nothing = pa.scalar('"', pa.large_string()), pa.scalar("", pa.large_string())
@@ -93,8 +82,6 @@ def _csv_cells(texts: pa.LargeStringArray, *, is_text: bool, null: str) -> pa.La
 
 def _needs_quotes(texts: pa.LargeStringArray) -> bool:
     """Whether any text may have to be quoted. Checks all characters at once, which is far cheaper than text by text."""
-    import numpy as np
-
     _, offsets, characters = texts.buffers()
     bounds = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     if (np.diff(bounds) == 0).any():
@@ -112,9 +99,6 @@ def _json_lines(table: pa.Table) -> Iterator[bytes]:
 
 
 def _write_columns(table: pa.Table, out: IO[bytes], format: RowFormat) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     if format == "arrow":
         with pa.ipc.new_stream(out, table.schema) as writer:
             writer.write_table(table, max_chunksize=BATCH_ROWS)

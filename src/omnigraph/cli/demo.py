@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from omnigraph._internal.lazy_imports import np
 from omnigraph.cli.commit_graph import commits_with_merged, draw_commits, labels_of
 from omnigraph.cli.output import print_table
 from omnigraph.graph.graph import Graph
@@ -79,8 +80,6 @@ class Sizes:
 
 def write_files(folder: Path, sizes: Sizes) -> list[str]:
     """Write nodes and edges to separate files of JSON lines; returns their paths."""
-    import numpy as np
-
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(2026)
     nodes, edges = folder / "nodes.jsonl", folder / "edges.jsonl"

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+from omnigraph._internal.lazy_imports import pa, pc, pt
 from omnigraph.api.rows import joined_lines, text_batches
 from omnigraph.errors import AlreadyExists, InputError, LanguageError, OmnigraphError, RejectedRecords, UnreadableInput
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from omnigraph.metering import Meter
     from omnigraph.types import Result, SqlResult
 
@@ -376,9 +375,6 @@ class _Cells:
     """A column of text, safe on a terminal. Texts that are not plain ASCII are processed one by one."""
 
     def __init__(self, texts: pa.LargeStringArray) -> None:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         self.is_plain: bool = pc.all(pc.ascii_is_printable(texts), min_count=0).as_py()
         if not self.is_plain:
             texts = pa.array([line(text) for text in texts.to_pylist()], pa.large_string())
@@ -391,9 +387,6 @@ class _Cells:
             self.widest = max(map(cell_len, texts.to_pylist()), default=0)
 
     def fitted(self, width: int, *, at_right: bool) -> pa.LargeStringArray:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if not self.is_plain:
             cells = [fit(text, width, at_right) for text in self.texts.to_pylist()]
             return pa.array(cells, pa.large_string())
@@ -410,9 +403,6 @@ class _Cells:
 
 
 def _without_trailing_spaces(columns: Sequence[pa.LargeStringArray]) -> pa.Buffer:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     rows = pc.binary_join_element_wise(*columns, pa.scalar("  ", pa.large_string())) if len(columns) > 1 else columns[0]
     return joined_lines([pc.ascii_rtrim(rows, characters=" ")], "")
 
@@ -428,6 +418,4 @@ def _rows(table: pa.Table) -> list[Mapping[str, Any]]:
 
 
 def _is_numeric(type: pa.DataType) -> bool:
-    from pyarrow import types as pt
-
     return bool(pt.is_integer(type) or pt.is_floating(type) or pt.is_boolean(type))

@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from omnigraph._internal.lazy_imports import pa, pt
 from omnigraph.api.history import ServedCommit
 from omnigraph.api.reads import ServedExplanation
 from omnigraph.client import decoding
@@ -27,8 +28,6 @@ from omnigraph.language.query.plan import ColumnKind, ReadPlan, ResultColumn
 from omnigraph.read.result import Result, Timing
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from omnigraph._internal.deadlines import Cancellation
     from omnigraph.indexing.indexes import IndexState
     from omnigraph.read.entities import Blob
@@ -115,8 +114,6 @@ def stored_result(state: RemoteState, reply: Reply, seconds: float) -> Result:
 
 
 def _rows(reply: Reply) -> pa.Table:
-    import pyarrow as pa
-
     media_type = reply.headers.get("content-type", "").partition(";")[0]
     if media_type != ARROW:
         raise ServerUnavailable(f"the server answered a query with {media_type or 'nothing'}, not with Arrow")
@@ -134,8 +131,6 @@ def _column(field: pa.Field) -> ResultColumn:
 
 
 def _kind(type: pa.DataType) -> ColumnKind:
-    from pyarrow import types as pt
-
     kinds: tuple[tuple[Callable[[pa.DataType], bool], ColumnKind], ...] = (
         (pt.is_string, "string"),
         (pt.is_boolean, "bool"),
@@ -271,8 +266,6 @@ class RemoteReadMethods:
         self, type: str, id: str, property: str, *, revision: str = MAIN, as_of: str | dt.datetime | None = None
     ) -> Blob:
         """A Blob of one entity: its size, a tag of its content, and its bytes, which are read as a whole."""
-        import pyarrow as pa
-
         from omnigraph.read.entities import Blob
 
         kind, _, name = type.partition(":") if ":" in type else ("", "", type)

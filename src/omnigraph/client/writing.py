@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omnigraph._internal.lazy_imports import pq
 from omnigraph.api.writes import ServedLoad
 from omnigraph.client import decoding
 from omnigraph.client.connection import NDJSON, Reply, placed_in
@@ -165,8 +166,6 @@ def are_lines(files: Sequence[Path], format: str | None, encoding: str | None) -
 @contextmanager
 def frame_files(frames: Mapping[str, Any], catalog: Catalog) -> Iterator[list[Path]]:
     """Data frames by type as temporary Parquet files, each named after its type."""
-    import pyarrow.parquet as pq
-
     from omnigraph.load.inputs import Frame, table_key
 
     with tempfile.TemporaryDirectory(prefix="omnigraph-") as folder:

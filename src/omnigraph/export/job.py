@@ -6,8 +6,9 @@ import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, get_args
+from typing import IO, get_args
 
+from omnigraph._internal.lazy_imports import pa, pq
 from omnigraph.changes.diff import type_order
 from omnigraph.changes.feed import scanned_batches
 from omnigraph.errors import UsageError
@@ -19,9 +20,6 @@ from omnigraph.snapshot import View
 from omnigraph.storage.options import scheme_of
 from omnigraph.storage.outputs import AppendOnly, OutputFile, Target, is_folder, is_special, local_path, outputs
 from omnigraph.tasks.engines import Engine, FileFormat, StreamFormat, open_session
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def export(
@@ -141,9 +139,6 @@ def _write_lines(view: View, key: str, format: FileFormat, out: IO[bytes], encod
 
 
 def _write_parquet(view: View, key: str, out: IO[bytes], encoder: SparkEncoder | None) -> int:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     with pq.ParquetWriter(out, file_columns(view.schema(key).empty_table()).schema) as writer:
         table = view.table(key)
         if table is None:
@@ -200,8 +195,6 @@ def _json(view: View, entity: EntityType) -> Iterator[bytes]:
 
 
 def _csv(view: View, entity: EntityType) -> Iterator[bytes]:
-    import pyarrow as pa
-
     yield csv_header(list(view.schema(entity.table_key).names))
     for batch in scanned_batches(view, entity):
         yield csv_lines(pa.Table.from_batches([batch]))
@@ -209,8 +202,6 @@ def _csv(view: View, entity: EntityType) -> Iterator[bytes]:
 
 def _drained(view: View, entity: EntityType, format: StreamFormat) -> Iterator[bytes]:
     """What a writer of Parquet or Arrow has written since it was last looked at."""
-    import pyarrow as pa
-
     buffer = io.BytesIO()
     schema = file_columns(view.schema(entity.table_key).empty_table()).schema
     with _writer(buffer, schema, format) as writer:
@@ -222,9 +213,6 @@ def _drained(view: View, entity: EntityType, format: StreamFormat) -> Iterator[b
 
 def _writer(buffer: io.BytesIO, schema: pa.Schema, format: StreamFormat) -> pa.ipc.RecordBatchStreamWriter:
     """Parquet's writer has the same two methods; it does not go back in what it has written."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     if format == "arrow":
         return pa.ipc.new_stream(buffer, schema)
     return pq.ParquetWriter(pa.PythonFile(AppendOnly(buffer), "w"), schema)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from omnigraph._internal.lazy_imports import pa, pq
 from omnigraph.errors import AlreadyExists
 from omnigraph.language.catalog import EntityType
 from omnigraph.records.encoding import csv_header, csv_lines, file_columns, json_lines
@@ -28,7 +29,6 @@ from omnigraph.tasks.engines import FileFormat
 from omnigraph.tasks.target import TableVersion, Target
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 
@@ -74,8 +74,6 @@ def encoded(entity: EntityType, rows: pa.Table, format: FileFormat) -> bytes:
         return json_lines(entity, rows)
     if format == "csv":
         return csv_lines(rows)
-    import pyarrow.parquet as pq
-
     buffer = io.BytesIO()
     pq.write_table(file_columns(rows), buffer)
     return buffer.getvalue()
@@ -118,9 +116,6 @@ class PartTask:
 
 def write_part(task: PartTask) -> int:
     """How many rows it has. A task that is tried again writes the same file again."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     batches = task.target.open(task.place).scan(fragments=task.fragments, batch_rows=BATCH_ROWS)
     buffer, count = io.BytesIO(), 0
     if task.format == "csv":

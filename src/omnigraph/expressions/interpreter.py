@@ -7,8 +7,9 @@ Logic is three-valued. Integers compare exactly, whatever their types; with a fl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.errors import ArithmeticOverflow
 from omnigraph.expressions.functions import Arguments, evaluated, in_type, is_known
 from omnigraph.language.query.plan import (
@@ -32,10 +33,6 @@ from omnigraph.language.query.plan import (
 from omnigraph.values.arrow import are_among, arrow_type
 from omnigraph.values.json_text import text_column
 from omnigraph.values.types import PropertyType, Scalar
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 Cells = Any
 """An Arrow array or chunked array with a value per row, or an Arrow scalar for all of them."""
@@ -117,16 +114,11 @@ class Interpreter:
         return self._spread(self._cells(expression))
 
     def _spread(self, cells: Cells) -> pa.Array:
-        import pyarrow as pa
-
         if isinstance(cells, pa.Scalar):
             return pa.repeat(cells, self._rows)
         return _whole(cells)
 
     def _cells(self, expression: Expression) -> Cells:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         match expression:
             case Constant() | Parameter() | Now():
                 return pa.scalar(self._arguments.value(expression), arrow_type(expression.type))
@@ -170,8 +162,6 @@ class Interpreter:
         return self._precomputed(expression)
 
     def _binary(self, binary: Binary) -> Cells:
-        import pyarrow.compute as pc
-
         match binary.op:
             case "in":
                 return self._in(binary.left, binary.right)
@@ -195,9 +185,6 @@ class Interpreter:
     # ------------------------------------------------------------ functions and choices
 
     def _call(self, call: FunctionCall) -> pa.Array:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         cells = [self._spread(self._cells(argument)) for argument in call.arguments]
         target = arrow_type(call.type)
         if call.function in _KERNELS:
@@ -215,9 +202,6 @@ class Interpreter:
 
     def _choice(self, choice: Choice) -> pa.Array:
         """Each branch is computed only for the rows that take it."""
-        import numpy as np
-        import pyarrow as pa
-
         parts, places, rest = [], [], np.arange(self._rows)
         for condition, value in choice.branches:
             holds = as_mask(self._among_rows(rest).evaluate(condition))
@@ -234,8 +218,6 @@ class Interpreter:
 
     def _among_rows(self, rows: np.ndarray) -> Interpreter:
         """The same columns with these rows only, some of them possibly repeated."""
-        import pyarrow as pa
-
         places, precomputed = pa.array(rows), self._precomputed
         return Interpreter(
             self._arguments,
@@ -245,10 +227,6 @@ class Interpreter:
         )
 
     def _quantified(self, quantified: Quantified) -> pa.Array:
-        import numpy as np
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         lists = self._spread(self._cells(quantified.items))
         parents = np.asarray(pc.list_parent_indices(lists))
         items, around = pc.list_flatten(lists), self._among_rows(parents)
@@ -278,9 +256,6 @@ class Interpreter:
 
     def _among(self, left: Expression, items: list[object] | None, types: Sequence[PropertyType]) -> Cells:
         """Membership in a list that is known."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if not items:
             return pa.scalar(None if items is None else False, pa.bool_())
         meeting = _meeting([type_of(left), *types])
@@ -293,8 +268,6 @@ class Interpreter:
 
     def _any_of(self, left: Expression, items: Sequence[Expression]) -> Cells:
         """Membership in a list whose items depend on the row."""
-        import pyarrow.compute as pc
-
         meeting = _meeting([type_of(left), *(type_of(item) for item in items)])
         value = _cast(self._cells(left), meeting)
         conditions = [pc.equal(value, _cast(self._cells(item), meeting)) for item in items]
@@ -305,10 +278,6 @@ class Interpreter:
 
     def _member(self, array: Expression, item: Expression) -> pa.Array:
         """Whether the item is in the row's list. Null if either is null."""
-        import numpy as np
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         lists, items = self._spread(self._cells(array)), self._spread(self._cells(item))
         meeting = _meeting([item_type(type_of(array)), type_of(item)])
         parents = pc.list_parent_indices(lists)
@@ -318,17 +287,12 @@ class Interpreter:
         return pa.array(holds, mask=np.asarray(pc.or_(pc.is_null(lists), pc.is_null(items))))
 
     def _nothing_in_empty(self, contained: pa.Array, lists: Cells) -> pa.Array:
-        import pyarrow.compute as pc
-
         is_empty = pc.fill_null(pc.equal(pc.list_value_length(self._spread(lists)), 0), False)
         return pc.if_else(is_empty, False, contained)
 
     # ------------------------------------------------------------ text
 
     def _text(self, op: Literal["contains", "starts_with", "ends_with"], left: Cells, right: Cells) -> Cells:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if isinstance(right, pa.Scalar):
             if not right.is_valid:
                 return pa.scalar(None, pa.bool_())
@@ -350,8 +314,6 @@ _HOLDS: Mapping[str, Callable[[str, str], bool]] = {
 
 def _meeting(types: Iterable[PropertyType]) -> pa.DataType | None:
     """The type in which values of these types are compared; None if no conversion is needed."""
-    import pyarrow as pa
-
     scalars = {type_.scalar for type_ in types}
     if len(scalars) > 1 and any(scalar.is_float for scalar in scalars):
         return pa.float64()
@@ -362,15 +324,11 @@ def _meeting(types: Iterable[PropertyType]) -> pa.DataType | None:
 
 def _cast(cells: Any, type_: pa.DataType | None) -> Any:
     """Every conversion here is to a type that holds the values, or to the nearest F64."""
-    import pyarrow.compute as pc
-
     return cells if type_ is None or cells.type == type_ else pc.cast(cells, type_, safe=False)
 
 
 def _in_type(cells: pa.Array, type_: PropertyType) -> pa.Array:
     """Values in the wider type that several values share."""
-    import pyarrow as pa
-
     target = arrow_type(type_)
     if cells.type == target:
         return cells
@@ -382,9 +340,6 @@ def _in_type(cells: pa.Array, type_: PropertyType) -> pa.Array:
 
 def _computed(function: str, operands: list[Cells], type_: PropertyType) -> Cells:
     """Arithmetic in the type of the result."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     target = arrow_type(type_)
     try:
         converted = [pc.cast(operand, target, safe=type_.scalar.is_integer) for operand in operands]
@@ -395,9 +350,6 @@ def _computed(function: str, operands: list[Cells], type_: PropertyType) -> Cell
 
 def _divided(op: Literal["/", "%"], left: Cells, right: Cells, type_: PropertyType) -> Cells:
     """Division by zero gives null."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     target = arrow_type(type_)
     try:
         dividend, divisor = (pc.cast(side, target, safe=type_.scalar.is_integer) for side in (left, right))
@@ -413,8 +365,6 @@ def _divided(op: Literal["/", "%"], left: Cells, right: Cells, type_: PropertyTy
 
 
 def _whole(cells: pa.Array | pa.ChunkedArray) -> pa.Array:
-    import pyarrow as pa
-
     if not isinstance(cells, pa.ChunkedArray):
         return cells
     return (
@@ -448,7 +398,4 @@ def satisfying(
 
 def as_mask(truth: pa.Array) -> np.ndarray:
     """Which rows are true: neither false nor null."""
-    import numpy as np
-    import pyarrow.compute as pc
-
     return np.asarray(pc.fill_null(truth, False))

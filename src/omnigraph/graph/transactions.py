@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
 from omnigraph._internal.deadlines import Deadline
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.errors import OmnigraphError, UsageError
 from omnigraph.graph.access import TRANSACTION, Caller, public_api, touched
 from omnigraph.graph.texts import SourceText, compiled_mutation, compiled_read, read_source
@@ -18,8 +19,6 @@ from omnigraph.snapshot import Repository, View
 from omnigraph.values.arrow import Entity, Value, entity_value
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from omnigraph.expressions.functions import Arguments
     from omnigraph.language.query.plan import MutationPlan, ReadPlan
     from omnigraph.read.result import Result

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from omnigraph._internal.failpoints import Failpoint, reach
+from omnigraph._internal.lazy_imports import pa, pc
 from omnigraph.changes.stored_rows import rows_at
 from omnigraph.errors import StorageError
 from omnigraph.history.plan import TableChange
@@ -76,8 +77,6 @@ def rejected_rows(target: Target, incoming: StagedRows, blamed: Iterable[Blamed]
 
 def _addresses(target: Target, incoming: StagedRows, column: str, values: Mapping[str, object]) -> dict[str, list[int]]:
     """The rows with each of these values, in order."""
-    import pyarrow as pa
-
     source = Source(incoming.place, (column,), (column,), incoming.rows, with_address=True)
     rows = StoredReader(target).holding(source, pa.array(list(values), pa.string())).sort_by(ROW_ADDRESS)
     addresses: dict[str, list[int]] = {}
@@ -214,9 +213,6 @@ class LoadStaging:
 
     def _met_only_by(self, key: str, rows: RowSet) -> RowSet:
         """The committed rows that only these new rows would replace."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if not self.addresses.get(key):
             return RowSet()
         incoming, committed = self.incoming[key], self.view.table(key)
@@ -370,8 +366,6 @@ class LoadStaging:
 
     def _refuse_both(self) -> None:
         """UniqueViolation for an id that the load both puts and removes."""
-        import pyarrow as pa
-
         contradictions: dict[str, list[str]] = {}
         for key, rows in self._named.items():
             both = rows.intersection(self.addresses.get(key, RowSet()))

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.changes.stored_rows import rows_at
 from omnigraph.history.values import TableState
 from omnigraph.language.projection import arrow_schema
@@ -38,10 +39,6 @@ from omnigraph.tables.table import Table
 from omnigraph.tasks.engines import LoadMode
 from omnigraph.tasks.runner import Exchange, LocalRunner, Runner, unpacked
 from omnigraph.tasks.target import TableVersion, Target
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 BUCKET_ROWS = 12_000_000
 """Rows that one task holds in memory."""
@@ -163,8 +160,6 @@ class TaskRows:
         return self._joined(need, [reader.matching(source, values) for source in self._task.sources[need]])
 
     def _joined(self, need: Need, tables: list[pa.Table]) -> pa.Table:
-        import pyarrow as pa
-
         if not tables:
             schema = arrow_schema(self._task.target.catalog.tables[need.table])
             return schema.empty_table().select(list(need.columns))

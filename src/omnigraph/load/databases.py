@@ -7,13 +7,11 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.errors import UnreadableInput
 from omnigraph.relational import duck
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BATCH_ROWS = 65_536
 _SQLITE = b"SQLite format 3\0"
@@ -40,8 +38,6 @@ def table_columns(kind: DatabaseKind, path: str, table: str) -> list[str]:
 
 def table_rows(kind: DatabaseKind, path: str, table: str, columns: Sequence[str]) -> Iterator[pa.Table]:
     """Rows of a table in the order in which they are stored, as text."""
-    import pyarrow as pa
-
     with _opened(kind, path) as database:
         try:
             types = _duckdb_types(database, table) if kind == "duckdb" else {}

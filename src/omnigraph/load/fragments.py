@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.errors import InputError
 from omnigraph.language.catalog import EdgeType, EntityType
 from omnigraph.language.projection import arrow_schema
@@ -24,11 +24,6 @@ from omnigraph.tables.ascending import stable_order
 from omnigraph.tables.staging import ROWS_PER_FRAGMENT
 from omnigraph.tasks.engines import DEFAULT_SETTINGS, TaskSettings
 from omnigraph.tasks.target import TableVersions, Target
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
 
 # In which order the rows of a fragment are written: the edges of a node side by side, and ids that the load made ascending.
 #
@@ -57,8 +52,6 @@ class ArrangedRows:
 
     def origins(self, places: np.ndarray) -> list[tuple[int, int]]:
         """The split and the line that the rows at these places came from."""
-        import numpy as np
-
         original = places if self._order is None else self._order[places]
         ends = np.cumsum([typed.rows.num_rows for _, typed in self._held])
         owners = np.searchsorted(ends, original, "right")
@@ -71,8 +64,6 @@ class ArrangedRows:
 
 def sort_for_storage(entity: EntityType, held: Sequence[tuple[int, TypedRows]]) -> ArrangedRows:
     """The same whenever the same rows are read again."""
-    import pyarrow as pa
-
     explicit_ids = sum(typed.explicit_ids for _, typed in held)
     are_made = not explicit_ids and not entity.key
     if are_made:
@@ -91,17 +82,12 @@ def sort_for_storage(entity: EntityType, held: Sequence[tuple[int, TypedRows]]) 
 
 def _ascending(ids: pa.ChunkedArray) -> pa.Array:
     """They were made line after line, so those of one source ascend already."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     whole = pa.concat_arrays(ids.chunks)
     return whole if _ascend(whole) else whole.take(pc.sort_indices(whole))
 
 
 def _ascend(ids: pa.Array | pa.ChunkedArray) -> bool:
     """Whether each is greater than the one before it."""
-    import pyarrow.compute as pc
-
     return len(ids) < 2 or bool(pc.all(pc.less(ids[:-1], ids[1:])).as_py())
 
 
@@ -119,8 +105,6 @@ def _by_ends(edges: pa.Table, *, may_lose_ids: bool) -> _Order | None:
     where it would take ids that were given out of their order (unless the edges `may_lose_ids`). A hop reads one place instead of one
     for each edge, the columns take less room, their indexes are built in less time, and the stored adjacency needs no order of its own:
     that is worth more than the sorting."""
-    import pyarrow as pa
-
     with Threads(2) as pool:
         near, far = pool.map(_coded, (edges.column("src"), edges.column("dst")))
     if len(near.dictionary) * EDGES_PER_SOURCE > edges.num_rows:
@@ -136,8 +120,6 @@ def _by_ends(edges: pa.Table, *, may_lose_ids: bool) -> _Order | None:
 
 
 def _coded(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    import pyarrow as pa
-
     return pa.concat_arrays(column.chunks).dictionary_encode()
 
 
@@ -149,15 +131,10 @@ class _Ranked:
     values: pa.Array
 
     def taken(self, places: np.ndarray) -> pa.Array:
-        import pyarrow as pa
-
         return self.values.take(pa.array(self.ranks[places]))
 
 
 def _ranked(coded: pa.DictionaryArray) -> _Ranked:
-    import numpy as np
-    import pyarrow.compute as pc
-
     order = pc.sort_indices(coded.dictionary).to_numpy()
     ranks = np.empty(len(order), np.int32)
     ranks[order] = np.arange(len(order), dtype=np.int32)
@@ -240,8 +217,6 @@ class FragmentWriter:
 
     def _find(self, key: str) -> None:
         """Look up the rows that are to go."""
-        import pyarrow as pa
-
         ids = pa.chunked_array([part.ids for part in self._named.pop(key)], pa.string())
         places = find_places(self.target, self.versions[key], ids)
         report = self.types.setdefault(key, TypeReport())
@@ -253,8 +228,6 @@ class FragmentWriter:
 
     def _complete(self, key: str) -> None:
         """Look up the rows that parts of rows belong to."""
-        import pyarrow as pa
-
         parts = self._parts.pop(key)
         ids = pa.chunked_array([chunk for _, part in parts for chunk in part.rows.column("id").chunks], pa.string())
         places, start = find_places(self.target, self.versions[key], ids), 0
@@ -296,8 +269,6 @@ class FragmentWriter:
         broken = first_errors(entity, typed.rows)
         if not broken:
             return typed
-        import pyarrow as pa
-
         self._reject(split, entity, broken, source_rows, typed.lines)
         keep = [row not in broken for row in range(typed.rows.num_rows)]
         mask = pa.array(keep, pa.bool_())
@@ -312,8 +283,6 @@ class FragmentWriter:
         lines: pa.Int64Array,
     ) -> None:
         """Refuse the rows at these places, each as the text of a record."""
-        import pyarrow as pa
-
         rows = sorted(errors)
         refused = source_rows.take(pa.array(rows, pa.int64())).combine_chunks()
         texts = [text for batch in refused.to_batches() for text in record_lines(entity, batch).to_pylist()]

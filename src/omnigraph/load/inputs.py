@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from omnigraph._internal.lazy_imports import pa, pq
 from omnigraph.errors import UnreadableInput, UsageError
 from omnigraph.language.catalog import Catalog, EntityType
 from omnigraph.load.databases import DatabaseKind, database_kind
@@ -20,7 +21,6 @@ from omnigraph.tasks.engines import DEFAULT_SETTINGS, FileFormat, TaskSettings
 from omnigraph.values.arrow import arrow_type
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
@@ -96,8 +96,6 @@ class Frame:
 
     def to_arrow(self, entity: EntityType) -> pa.Table:
         """UsageError when it is not a data frame, UnreadableInput when a column of it has no type."""
-        import pyarrow as pa
-
         rows = self.rows
         if isinstance(rows, pa.RecordBatch):
             return pa.Table.from_batches([rows])
@@ -122,8 +120,6 @@ class Frame:
 
 
 def _from_pandas(frame: Any, entity: EntityType) -> pa.Table:
-    import pyarrow as pa
-
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except OverflowError:
@@ -387,9 +383,6 @@ def _splits(
 def _row_groups(file: InputFile, limit: int) -> list[tuple[tuple[int, ...], int]]:
     """Runs of row groups of about `limit` bytes, with their bytes, unpacked; none for what is not a Parquet file: who reads it
     says so."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         with file.open_anywhere() as stream:
             metadata = pq.read_metadata(stream)

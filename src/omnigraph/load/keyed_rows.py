@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from omnigraph._internal.lazy_imports import np, pa, pc, pt
 from omnigraph.changes.stored_rows import rows_at
 from omnigraph.changes.table_diff import equal_values
 from omnigraph.embedding.filling import text_vectors
@@ -25,11 +26,6 @@ from omnigraph.tables.table import Table
 from omnigraph.tasks.runner import Piece, to_ipc
 from omnigraph.tasks.target import NO_VERSION, TableVersion, Target
 from omnigraph.values.arrow import repeated
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
 
 MAX_BUCKETS = 65_536
 CUT_ROWS = 1_048_576
@@ -99,8 +95,6 @@ class StoredReader:
         return rows if source.fragments is None else _of_fragments(rows, source.fragments, source.with_address)
 
     def _sift(self, table: Table, source: Source, wanted: pa.Array) -> pa.Table:
-        import pyarrow as pa
-
         stream = table.scan(list(source.columns), fragments=source.fragments, with_address=source.with_address)
         keys = exp.select('"key"').from_('"wanted"')
         query = exp.select("*").from_('"stream"').where(exp.column(source.by[0], quoted=True).isin(query=keys))
@@ -113,15 +107,10 @@ def are_few(wanted: int, rows: int) -> bool:
 
 def _has_filter_text(type: pa.DataType) -> bool:
     """Whether any value of the type can be written into a scan's filter."""
-    from pyarrow import types as pt
-
     return bool(pt.is_string(type) or pt.is_signed_integer(type) or pt.is_date(type))
 
 
 def _of_fragments(rows: pa.Table, fragments: Sequence[int], with_address: bool) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     fragment = pc.shift_right(rows.column(ROW_ADDRESS), pa.scalar(32, pa.uint64()))
     kept = rows.filter(pc.is_in(fragment, value_set=pa.array(fragments, pa.uint64())))
     return kept if with_address else kept.drop_columns([ROW_ADDRESS])
@@ -144,9 +133,6 @@ class Cut:
 
 def cut(task: Cut) -> Iterator[Piece]:
     """The rows of each bucket. A null key is in none: no rule looks at it."""
-    import numpy as np
-    import pyarrow as pa
-
     source = task.source
     rows = StoredReader(task.target).read(replace(source, fragments=task.fragments))
     for name in source.by:
@@ -172,8 +158,6 @@ class BucketReader:
     pieces: dict[Source, list[pa.Table]]
 
     def read(self, source: Source) -> pa.Table:
-        import pyarrow as pa
-
         held = self.pieces.get(source)
         if held is not None:
             return pa.concat_tables(held)
@@ -227,10 +211,6 @@ class Places:
 
 
 def find_places(target: Target, place: TableVersion, ids: pa.ChunkedArray) -> Places:
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     table = None if place.version == NO_VERSION else target.open(place)
     if table is None or not table.rows:
         return Places(np.zeros(len(ids), bool), np.zeros(len(ids), np.uint64))
@@ -253,9 +233,6 @@ class CompletedRows:
 
 def complete(target: Target, place: TableVersion, typed: TypedRows, places: Places) -> CompletedRows:
     """Parts of rows with the other columns as the branch has them; of a new entity with their defaults."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     assert typed.has_value is not None, "they are parts"
     entity = target.catalog.tables[typed.key]
     stored = _stored_rows(target, place, entity, typed, places)
@@ -274,10 +251,6 @@ def complete(target: Target, place: TableVersion, typed: TypedRows, places: Plac
 
 def _stored_rows(target: Target, place: TableVersion, entity: EntityType, typed: TypedRows, places: Places) -> pa.Table:
     """The row of the branch for each record; of a new entity one with the defaults of its type."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     known = places.known
     wanted = places.addresses[known]
     schema = typed.rows.schema
@@ -308,10 +281,6 @@ def _with_vectors(
     target: Target, entity: EntityType, rows: pa.Table, stored: pa.Table, has_value: pa.Table, places: Places
 ) -> pa.Table:
     """With the vectors of texts that are new or others than before, unless a vector was given with them."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     for vector in text_vectors(entity):
         other = ~equal_values(rows.column(vector.source), stored.column(vector.source))
         stale = (other | ~places.known) & ~np.asarray(has_value.column(vector.property).combine_chunks())
@@ -330,8 +299,6 @@ def _with_vectors(
 
 def _unnamed(entity: EntityType, rows: pa.Table, places: Places) -> Iterator[tuple[int, InputError]]:
     """Records of entities that are not in the branch and that lack what a new one cannot do without."""
-    import numpy as np
-
     needed = [("src", "from"), ("dst", "to")] if isinstance(entity, EdgeType) else []
     needed += [(name, name) for name in entity.key if name in entity.properties]
     seen: set[int] = set()

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omnigraph._internal.deadlines import NEVER, Deadline
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.embedding.filling import Embeddings, TextVector
 from omnigraph.embedding.providers import Purpose
 from omnigraph.load.fragments import ArrangedRows, FragmentWriter
@@ -19,9 +20,6 @@ from omnigraph.load.refusals import BrokenRule
 from omnigraph.records.rows import NamedRows
 from omnigraph.rules.check import Record
 from omnigraph.tasks.runner import Runner
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 @dataclass(frozen=True)
@@ -42,8 +40,6 @@ class _FakeEmbeddings(Embeddings):
     def embedded(
         self, vector: TextVector, texts: Sequence[str], purpose: Purpose = "document", deadline: Deadline = NEVER
     ) -> np.ndarray:
-        import numpy as np
-
         return np.ones((len(texts), vector.dimension), np.float32)
 
 
@@ -73,10 +69,6 @@ class RecordFinder(FragmentWriter):
     def _note(
         self, key: str, column: str, cells: Any, values: list[str], origins: Callable[[Any], list[tuple[int, int]]]
     ) -> None:
-        import numpy as np
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         rows = np.flatnonzero(pc.is_in(cells, value_set=pa.array(values, pa.string())).to_numpy(zero_copy_only=False))
         for value, place in zip(cells.take(pa.array(rows)).to_pylist(), origins(rows), strict=True):
             self.places[key, column, value] = max(self.places.get((key, column, value), place), place)

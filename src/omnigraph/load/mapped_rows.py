@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.errors import UnreadableInput
 from omnigraph.language.catalog import Catalog
 from omnigraph.language.schema.constraints import did_you_mean
@@ -23,9 +24,6 @@ from omnigraph.records.documents import (
 )
 from omnigraph.records.rows import WHOLE, NamedRows, RecordForm, Reject, TypedRows
 from omnigraph.records.tabular import TabularReader
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BATCH_ROWS = 65_536
 MAX_NAMED = 12
@@ -60,8 +58,6 @@ class ColumnsReader:
         return self._rows.rejects
 
     def read(self, table: pa.Table, lines: pa.Int64Array) -> Iterator[TypedRows | NamedRows]:
-        import pyarrow.compute as pc
-
         named = table.rename_columns(self._names)
         if self._picker is not None:
             if NUMBER not in self._names:
@@ -72,16 +68,11 @@ class ColumnsReader:
 
 def rows_from(count: int, rows: int) -> pa.Int64Array:
     """The numbers of the rows that follow this many."""
-    import numpy as np
-    import pyarrow as pa
-
     return pa.array(np.arange(count + 1, count + rows + 1, dtype=np.int64))
 
 
 def without_structs(table: pa.Table) -> pa.Table:
     """A table whose structs are columns of their own, under dotted names."""
-    import pyarrow as pa
-
     while any(pa.types.is_struct(column.type) for column in table.schema):
         table = table.flatten()
     return table
@@ -95,8 +86,6 @@ def document_rows(
 
     Raises UnreadableInput if the file has no such place, or none of its records a member that a column names.
     """
-    import pyarrow as pa
-
     names = source.picked.sources
     places = [Place(path, has_values=VALUE in names) for path in source.at or ("",)]
     by_line = [place.path for place in places] == [""]

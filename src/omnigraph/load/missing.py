@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.errors import EndpointMissing, UsageError
 from omnigraph.language.catalog import EdgeType, NodeType
 from omnigraph.load.checks import CheckTask, committed_table, run_checks
@@ -30,9 +30,6 @@ from omnigraph.tasks.runner import Runner
 from omnigraph.tasks.target import TableVersion, TableVersions, Target
 from omnigraph.values.arrow import OUTSIDE_NAMES
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 MAX_NAMED = 5
 """Missing ids that a receipt lists."""
 
@@ -48,8 +45,6 @@ class _MissingEnds(EndpointCheck):
         return (replace(super().own[0], are_values=False),)
 
     def find(self, rows: RowSource, *, complete: bool = False) -> list[Violation]:
-        import pyarrow.compute as pc
-
         ends = rows.all(self.own[0]).column(self.end)
         ids = ends.unique()
         missing = absent(ids, rows.matching(self.others[0], ids).column("id")) if len(ids) else ids
@@ -132,9 +127,6 @@ class SkippedEdges:
 
 
 def skip_edges(task: SkipTask) -> SkippedEdges:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     table = task.target.open(task.place)
     rows = table.read(fragments=task.fragments)
     mask = pa.chunked_array([pa.repeat(False, rows.num_rows)])
@@ -206,10 +198,6 @@ def write_stubs(
 
     Raises UsageError if the type needs other properties.
     """
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     needed = [
         name
         for name, property in node.properties.items()

@@ -10,9 +10,10 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 from uuid import uuid4
 
+from omnigraph._internal.lazy_imports import np, pa, pq
 from omnigraph.errors import UnreadableInput
 from omnigraph.load.databases import table_columns, table_rows
 from omnigraph.load.fragments import FragmentWriter, HeldRows, TypeReport
@@ -38,9 +39,6 @@ from omnigraph.records.rows import WHOLE, NamedRows, RecordForm, Reject, TypedRo
 from omnigraph.tasks.engines import DEFAULT_SETTINGS, TaskSettings
 from omnigraph.tasks.target import TableVersions, Target
 from omnigraph.values.types import Scalar
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BLOCK_BYTES = 4 * 1024 * 1024
 MAX_SAMPLE = 100
@@ -152,9 +150,6 @@ def read_batches(
 ) -> ReadReport:
     """Rows from the Arrow batches of a data frame: of one table, or of the types that a column names. `rejects_folder`: where to
     put every refused row, when they are wanted."""
-    import numpy as np
-    import pyarrow as pa
-
     writer = _writer(target, versions, written, settings, form, max_held_rows)
     done = SplitReport(index)
     reader = FrameReader(target.catalog, key, type_column, fresh, form)
@@ -238,8 +233,6 @@ class SplitReader:
         self.rejects += source.rejects + reader.rejects
 
     def _parquet(self) -> Iterator[TypedRows | NamedRows]:
-        import pyarrow as pa
-
         with self.split.file.open_anywhere() as stream:
             batches = parquet_batches(stream, self.split.row_groups)
             is_mapped = self.split.source is not None
@@ -282,8 +275,6 @@ class SplitReader:
 
     def _with_partitions(self, table: pa.Table) -> pa.Table:
         """With the columns that the folders of the file stand for."""
-        import pyarrow as pa
-
         for name, value in self.split.file.partitions.items():
             table = table.append_column(name, pa.repeat(pa.scalar(value, pa.string()), table.num_rows))
         return table
@@ -312,9 +303,6 @@ def in_iso(table: pa.Table, formats: Mapping[str, str]) -> pa.Table:
 
 def parquet_batches(stream: Any, row_groups: tuple[int, ...] | None = None) -> Iterator[Any]:
     """A table without rows, then the rows in batches."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     start = stream.read(START_BYTES)
     stream.seek(0)
     if not start.startswith(b"PAR1"):

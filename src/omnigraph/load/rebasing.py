@@ -13,9 +13,10 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omnigraph._internal.failpoints import Failpoint, reach
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.changes.stored_rows import TypeRows, rows_at
 from omnigraph.changes.table_diff import differing, unshared_rows
 from omnigraph.errors import (
@@ -53,11 +54,6 @@ from omnigraph.tasks.progress import Silent
 from omnigraph.tasks.runner import IN_PROCESS, Runner
 from omnigraph.write.publishing import publish as publish_plan
 from omnigraph.write.row_write import SchemaRebase
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
 
 FEW_ROWS = 50_000
 """More rows than this that came since the last check are checked in full."""
@@ -271,8 +267,6 @@ class _Movement:
     @cached_property
     def _moved(self) -> pa.Table:
         """Rows that are only stored elsewhere: id, before and after (addresses)."""
-        import pyarrow as pa
-
         gone = self.removed.rename_columns(["id", "before"])
         both = gone.join(self.added.rename_columns(["id", "after"]), "id", join_type="inner").combine_chunks()
         return both.filter(pa.array(~differing(self.before, self.after, both, IN_PROCESS)))
@@ -280,8 +274,6 @@ class _Movement:
     @property
     def changed(self) -> pa.Table:
         """Rows that came or have other values."""
-        import pyarrow.compute as pc
-
         if not self.removed.num_rows:
             return self.added
         return self.added.filter(pc.invert(pc.is_in(self.added.column("id"), value_set=self._moved.column("id"))))
@@ -298,8 +290,6 @@ class _Movement:
 
     def placed(self, rows: RowSet) -> RowSet:
         """Of rows before, those that still have the same values: where they are now."""
-        import pyarrow as pa
-
         staying = self.staying(rows)
         if len(staying) == len(rows):
             return staying
@@ -315,17 +305,12 @@ class _Movement:
 
     def _gone(self) -> pa.Table:
         """Rows whose id is no longer there. A row that was only stored again is still there."""
-        import pyarrow.compute as pc
-
         back = pc.is_in(self.removed.column("id"), value_set=self.added.column("id").combine_chunks())
         return self.removed.filter(pc.invert(back))
 
 
 def _only_in(side: TypeRows, against: TypeRows) -> pa.Table:
     """Ids and addresses of the rows of one side that are not, as stored or as they stand in commits, rows of the other."""
-    import numpy as np
-    import pyarrow as pa
-
     rows = unshared_rows(side, against, IN_PROCESS)
     if not isinstance(side.table, ChangedTable) or not isinstance(against.table, ChangedTable):
         return rows
@@ -336,8 +321,6 @@ def _only_in(side: TypeRows, against: TypeRows) -> pa.Table:
 
 
 def _columns_at(table: Table | None, rows: pa.Table, columns: Sequence[str]) -> pa.Table:
-    import pyarrow as pa
-
     if table is None or not rows.num_rows:
         return pa.table({name: pa.array([], pa.string()) for name in columns})
     if set(columns) <= set(rows.column_names):
@@ -357,9 +340,6 @@ class _KeyHashes:
 
     def meeting(self, incoming: StagedRows, columns: Sequence[str], rows: pa.Table) -> pa.Table:
         """Of these rows, those whose key the new rows may hold too."""
-        import numpy as np
-        import pyarrow as pa
-
         if not rows.num_rows or not incoming.rows:
             return rows.slice(0, 0)
         known = self._of(incoming, tuple(columns))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.errors import RejectedRecords, UnreadableInput
 from omnigraph.language.catalog import Catalog
 from omnigraph.load.files import InputFile
@@ -86,8 +87,6 @@ def _pieces(size: int, total: int) -> Iterable[tuple[int, int]]:
 def _frame_digest(frame: Frame, catalog: Catalog) -> str:
     if frame.is_spark or frame.rows is None or frame.key is None:
         return "" if frame.rows is None else str(frame.rows.schema.simpleString())
-    import pyarrow as pa
-
     table = frame.to_arrow(catalog.tables[frame.key]).combine_chunks()
     digest = hashlib.sha256()
     with pa.ipc.new_stream(pa.PythonFile(_Sink(digest), mode="w"), table.schema.remove_metadata()) as writer:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from omnigraph._internal.lazy_imports import np, pa
 from omnigraph.changes.stored_rows import rows_at
 from omnigraph.changes.table_diff import differs, value_columns
 from omnigraph.tables.addresses import OFFSET_BITS, RowSet
@@ -21,9 +22,6 @@ from omnigraph.tasks.runner import Runner
 from omnigraph.tasks.target import TableVersion, Target
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
     Integers = np.ndarray[Any, Any]
 
 MAX_HELD_PAIRS = 65_536
@@ -44,8 +42,6 @@ class PairFolder:
 
     def keep(self, target: Target, pairs: pa.Table) -> Pairs:
         """`pairs`: columns old and new."""
-        import numpy as np
-
         old, new = (pairs.column(name).to_numpy() for name in ("old", "new"))
         order = np.argsort(old, kind="stable")
         rows = np.stack([old[order], new[order]], axis=1).astype(np.uint64, copy=False)
@@ -73,8 +69,6 @@ class Pairs:
 
     def span(self, first: int, last: int) -> Span | None:
         """The pairs of the fragments from the first to the last; None if there are none."""
-        import numpy as np
-
         begin, end = np.searchsorted(self.fragments, np.array([first, last + 1], np.uint64)).tolist()
         offset, stop = (int(self.starts[place]) * PAIR_BYTES for place in (begin, end))
         if offset == stop:
@@ -93,8 +87,6 @@ class Span:
     length: int
 
     def read(self, target: Target) -> Integers:
-        import numpy as np
-
         data = self.content
         if isinstance(data, str):
             (data,) = target.store.get_ranges(data, [(self.offset, self.length)])
@@ -137,8 +129,6 @@ def find_replaced(
 
 def _spans(pairs: Sequence[Pairs], step: int) -> Iterator[tuple[Span, ...]]:
     """The pairs of whole fragments, about `step` at a time."""
-    import numpy as np
-
     if not any(map(len, pairs)):
         return
     fragments = distinct(np.concatenate([task_pairs.fragments for task_pairs in pairs]))
@@ -159,8 +149,6 @@ def _of_fragments(pairs: Sequence[Pairs], first: int, last: int) -> tuple[Span, 
 
 
 def compare(task: ComparisonTask) -> ReplacedRows:
-    import numpy as np
-
     pairs = np.concatenate([span.read(task.target) for span in task.spans])
     # Of a dry run, two new rows may have the id of one committed row.
     old, places = np.unique(pairs[:, 0], return_index=True)
@@ -173,8 +161,6 @@ def compare(task: ComparisonTask) -> ReplacedRows:
 
 def _unchanged(task: ComparisonTask, old: Integers, new: Integers) -> Integers:
     """The committed rows whose values are the same. `old` ascends."""
-    import numpy as np
-
     entity = task.target.catalog.tables[task.key]
     before = rows_at(task.target.open(task.old), old, value_columns(entity))
     after = rows_at(task.target.open(task.new), new, value_columns(entity))

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.changes.table_diff import aligned, differs
 from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.history.publish import SCHEMA
@@ -24,9 +24,6 @@ from omnigraph.tasks.engines import LoadMode
 from omnigraph.tasks.target import Target, table_versions_of
 from omnigraph.write.constraints import DeltaRows
 from omnigraph.write.transaction import WriteTransaction
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass
@@ -152,8 +149,6 @@ class SmallLoad:
 
 def _unchanged(view: View, entity: EntityType, rows: pa.Table, ids: Collection[str]) -> set[str]:
     """Those of these ids whose row has the same values on the branch."""
-    import pyarrow as pa
-
     table = view.table(entity.table_key)
     assert table is not None, "it has rows of these ids"
     wanted = pa.array(sorted(ids), pa.string())

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.errors import UnreadableInput, UsageError
 from omnigraph.load.files import InputFile
 from omnigraph.records.csv_rows import ConvertedBytes
@@ -141,8 +142,6 @@ class _Unpacked(io.RawIOBase):
     """What a compressed stream holds. UnreadableInput where it is damaged."""
 
     def __init__(self, stream: io.BufferedReader, compression: str) -> None:
-        import pyarrow as pa
-
         self._stream = stream
         self._compression = compression
         self._unpacked = pa.CompressedInputStream(pa.PythonFile(stream, mode="r"), compression)
@@ -151,8 +150,6 @@ class _Unpacked(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        import pyarrow as pa
-
         try:
             data: bytes = self._unpacked.read(len(buffer))
         except (OSError, pa.ArrowException):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import pa, pc
 from omnigraph.errors import RecordError, UnreadableInput, UsageError
 from omnigraph.language.catalog import Catalog
 from omnigraph.load.inputs import table_key
@@ -12,9 +12,6 @@ from omnigraph.records.ids import FreshIds
 from omnigraph.records.rows import NamedRows, RecordForm, Reject, TypedRows
 from omnigraph.records.tabular import TabularReader, is_column_of, shown_row
 from omnigraph.values.columns import plain_values
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class FrameReader:
@@ -42,8 +39,6 @@ class FrameReader:
 
     def read(self, table: pa.Table, lines: pa.Int64Array) -> Iterator[TypedRows | NamedRows]:
         """Raises UnreadableInput when the columns cannot be those of the types."""
-        import pyarrow.compute as pc
-
         if self._key is not None:
             yield from self._reader(self._key, table.column_names).read(table, lines)
             return

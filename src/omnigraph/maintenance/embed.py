@@ -12,8 +12,9 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from omnigraph._internal.lazy_imports import np, pa
 from omnigraph.embedding.filling import TextVector, is_text, text_vectors, with_vectors
 from omnigraph.errors import EmbeddingRefused, EmbeddingUnavailable, ExpectedVersionMismatch, UsageError
 from omnigraph.history.plan import check_attribution
@@ -26,10 +27,6 @@ from omnigraph.write.group import GroupCommitter
 from omnigraph.write.inlining import Delta, NewRows
 from omnigraph.write.publishing import LostRace, on_newest_head
 from omnigraph.write.row_write import prepare_write
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 Which = Literal["missing", "all"]
 MAX_VECTOR_BYTES = 256 * 2**20
@@ -257,8 +254,6 @@ def _filled(
     by_text: dict[tuple[str, str], np.ndarray],
 ) -> pa.Table | None:
     """The rows that get a vector, with it."""
-    import numpy as np
-
     changed: set[int] = set()
     for vector, texts in missing.items():
         places = [place for place, text in texts.items() if (vector.property, text) in by_text]

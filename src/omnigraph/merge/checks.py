@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.changes.stored_rows import TypeRows, chunk_rows, rows_at
 from omnigraph.errors import InputError
 from omnigraph.history.values import TableState
@@ -37,11 +38,6 @@ from omnigraph.values.arrow import are_among
 from omnigraph.values.types import is_rounded
 from omnigraph.write.inlining import Delta, NewRows, bounds
 from omnigraph.write.rekeying import RekeyedTable, rekey, rekeyed_edges
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
 
 MergeOf = Callable[[EntityType], TypeMerge]
 
@@ -141,8 +137,6 @@ class MergedRows:
         return rows_in(merge.current, merge.removes, need.columns, need.by, met)
 
     def matching(self, need: Need, values: pa.Array) -> pa.Table:
-        import pyarrow as pa
-
         merge = self.merge(need.table)
         if need.state == "new":
             return put_rows(merge, need.columns)
@@ -156,9 +150,6 @@ class MergedRows:
 
     def _present(self, table: str, ids: pa.Array) -> pa.Array:
         """Those of the given nodes that exist in the merged graph."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         merge = self.merge(table)
         known = lookup(merge.current, "id", ids.to_pylist(), [])
         present = _without(known, merge.gone).column("id").combine_chunks()
@@ -198,8 +189,6 @@ class SharedSchemaRows(MergedRows):
 
     def _met(self, need: Need) -> pa.Array | None:
         """The values that an incoming row must have to clash with a row of the current branch; None means any."""
-        import pyarrow as pa
-
         match self.check:
             case UniqueCheck(entity, fields):
                 combined = self.merge(need.table).combined.column(fields[0]).combine_chunks()
@@ -210,8 +199,6 @@ class SharedSchemaRows(MergedRows):
         return None
 
     def _present(self, table: str, ids: pa.Array) -> pa.Array:
-        import pyarrow.compute as pc
-
         return ids.filter(pc.invert(pc.is_in(ids, self._lost(table))))
 
     def _holders(self, need: Need, values: pa.Array) -> pa.Table:
@@ -249,8 +236,6 @@ class SharedSchemaRows(MergedRows):
 
 def put_rows(merge: TypeMerge, names: Sequence[str], by: Sequence[str] = (), met: pa.Array | None = None) -> pa.Table:
     """The rows that a merge puts, with their id and these columns; with `met`, only those with one of these values in column `by`."""
-    import pyarrow as pa
-
     rows = rows_in(merge.incoming, merge.puts, ["id", *names], by, met)
     combined = merge.combined.select(rows.schema.names)
     if met is not None:
@@ -263,9 +248,6 @@ def rows_in(
 ) -> pa.Table:
     """The named columns of the rows of a set; with `met`, only of those with one of these values in column `by`. Rows are read in
     bounded pieces, and only the result is held."""
-    import numpy as np
-    import pyarrow as pa
-
     wanted = list(dict.fromkeys(names))
     pieces = [columns_at(stored, np.zeros(0, np.uint64), stored.entity, wanted)]
     for addresses in rows.pieces(ROWS_AT_ONCE):
@@ -276,8 +258,6 @@ def rows_in(
 
 def _texts(*tables: pa.Table) -> pa.Array:
     """The values of text columns, as one array."""
-    import pyarrow as pa
-
     chunks = [chunk.cast(pa.utf8()) for table in tables for chunk in table.column(0).chunks]
     return pa.concat_arrays([pa.array([], pa.utf8()), *chunks])
 
@@ -301,15 +281,11 @@ def lookup(stored: TypeRows, column: str, values: Sequence[object], names: Seque
 
 
 def _nothing(entity: EntityType, names: Sequence[str]) -> pa.Table:
-    import pyarrow as pa
-
     return arrow_schema(entity).append(pa.field(ROW_ADDRESS, pa.uint64())).empty_table().select(names)
 
 
 def _without(rows: pa.Table, gone: RowSet) -> pa.Table:
     """The rows that are not in the set, without their addresses."""
-    import pyarrow as pa
-
     left = rows.filter(pa.array(~gone.contains(rows.column(ROW_ADDRESS).to_numpy())))
     return left.drop_columns([ROW_ADDRESS])
 
@@ -397,8 +373,6 @@ def few_rows(merge: TypeMerge, current: View) -> Delta | None:
     """What the merge does to its table as the change of a small write; None if it does nothing, or too much for one."""
     if merge.is_empty or len(merge.puts) + merge.combined.num_rows + len(merge.gone) > bounds().rows:
         return None
-    import pyarrow as pa
-
     schema = current.schema(merge.entity.table_key)
     rows = put_rows(merge, schema.names).select(schema.names)
     gone = rows_in(merge.current, merge.gone, ["id"]).column("id").to_pylist()
@@ -443,8 +417,6 @@ def _adoptable(current: Table, merge: TypeMerge) -> frozenset[int]:
 
 def _unwanted(tables: Tables, table: Table, merge: TypeMerge, adopted_ids: frozenset[int]) -> Iterator[TrimmedFragment]:
     """Delete the rows of adopted fragments that are not needed (an adopted fragment has no deletions yet)."""
-    import numpy as np
-
     by_files = fragments_by_files(table)
     files = {} if merge.incoming.table is None else {held.id: held.files for held in merge.incoming.table.fragments}
     for fragment, offsets in merge.puts.by_fragment():
@@ -455,8 +427,6 @@ def _unwanted(tables: Tables, table: Table, merge: TypeMerge, adopted_ids: froze
 
 def _written_rows(merge: TypeMerge, adopted_ids: frozenset[int]) -> pa.RecordBatchReader | None:
     """The rows to write, in bounded pieces; None if there are none."""
-    import pyarrow as pa
-
     left = merge.puts.without_fragments(adopted_ids)
     if not len(left) and not merge.combined.num_rows:
         return None

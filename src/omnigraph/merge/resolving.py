@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.errors import StaleResolution, UsageError
 from omnigraph.language.catalog import Catalog, EdgeType, EntityType, NodeType
 from omnigraph.merge.conflicts import Sides, digest_of
@@ -19,9 +20,6 @@ from omnigraph.records.rows import Row, edge_row, node_row
 from omnigraph.tables.addresses import ROW_ADDRESS
 from omnigraph.tables.table import Table
 from omnigraph.values.types import Scalar
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 def type_of(resolution: Resolution, catalog: Catalog) -> EntityType:
@@ -82,10 +80,6 @@ def _written(entity: EntityType, catalog: Catalog, id: str, value: Mapping[str, 
 
 def put_over(merge: TypeMerge, states: Mapping[str, Row | None]) -> TypeMerge:
     """The merge with these entities in these states, overriding its own decisions."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     ids = frozenset(states)
     current, incoming, reference = (_rows(side.table, ids) for side in (merge.current, merge.incoming, merge.reference))
     changed = {id: row for id, row in states.items() if row != current.get(id, (0, None))[1]}
@@ -126,8 +120,6 @@ def _rows(table: Table | None, ids: frozenset[str]) -> Placed:
 
 def _places(rows: Placed, ids: Iterable[str]) -> np.ndarray[Any, Any]:
     """The addresses of the given entities that exist."""
-    import numpy as np
-
     return np.array([rows[id][0] for id in ids if id in rows], np.uint64)
 
 

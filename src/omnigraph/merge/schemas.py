@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import pa, pc
 from omnigraph.changes.diff import same_state
 from omnigraph.changes.stored_rows import TypeRows, chunk_rows, typed_rows_at
 from omnigraph.changes.table_diff import DELETE, INSERT, SAME, ComparedPair, aligned, changed_rows, equal_values
@@ -26,10 +26,6 @@ from omnigraph.tables.staging import Staged
 from omnigraph.tables.table import Table
 from omnigraph.tasks.runner import IN_PROCESS, ExchangingWorkers
 from omnigraph.values.inline_rows import NO_INLINE
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # The commits where two branches diverged (several if merges crossed), and the differences between snapshots.
 
@@ -93,9 +89,6 @@ class Differences:
 
 def _reversed(rows: pa.Table) -> pa.Table:
     """The changes in the opposite direction."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     op = rows.column("op")
     back = pc.if_else(pc.equal(op, INSERT), DELETE, pc.if_else(pc.equal(op, DELETE), INSERT, op)).cast(pa.int8())
     columns = [rows.column("id"), back, rows.column("after"), rows.column("before")]
@@ -262,9 +255,6 @@ class _NewValues:
         )
 
     def _is_written(self, base: View, view: View, type_id: int, property_id: int | None) -> bool:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         before, after = type_rows(base, type_id), type_rows(view, type_id)
         assert before is not None, "both have the type"
         assert after is not None, "both have the type"
@@ -286,8 +276,6 @@ class _NewValues:
 
 def _has_other_values(changes: pa.Table, old: pa.Table, new: pa.Table, name: str) -> bool:
     """Whether a value changed, or a new entity has a value."""
-    import pyarrow.compute as pc
-
     inserted = changes.filter(pc.equal(changes.column("op"), INSERT)).column("id").combine_chunks()
     if aligned(new, inserted).column(name).null_count < len(inserted):
         return True

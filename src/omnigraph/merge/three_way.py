@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, Literal
 
+from omnigraph._internal.lazy_imports import np, pa
 from omnigraph.changes.table_diff import aligned, equal_values
 from omnigraph.errors import MergeConflicts
 from omnigraph.history.values import Commit
@@ -24,9 +25,6 @@ from omnigraph.language.schema.migration_steps import MigrationStep
 from omnigraph.merge.conflicts import ConflictKind, MergeConflict, Sides, changed_by_one
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
     Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 By = Literal["row", "property"]
@@ -59,14 +57,10 @@ class BaseRows:
 
 def open_schema(entity: EntityType) -> pa.Schema:
     """Columns without nullability: missing values are checked later, as a rule."""
-    import pyarrow as pa
-
     return pa.schema([pa.field(field.name, field.type) for field in arrow_schema(entity)])
 
 
 def doubts_schema(entity: EntityType) -> pa.Schema:
-    import pyarrow as pa
-
     flags = ["unsure", *(f"unknown_{place}" for place in range(len(values_of(entity))))]
     return pa.schema([("id", pa.utf8()), *((name, pa.bool_()) for name in flags)])
 
@@ -133,8 +127,6 @@ class ThreeWay:
         return on_both | alone
 
     def verdicts(self, by: By, strategy: Strategy) -> np.ndarray[Any, Any]:
-        import numpy as np
-
         decided = [(self.is_same, OURS), (self.is_unchanged("theirs"), OURS), (self.is_unchanged("ours"), THEIRS)]
         if by == "property":
             theirs = [self.from_theirs(place, strategy) for place in self.places]
@@ -151,14 +143,10 @@ class ThreeWay:
 
     def conflict_kinds(self) -> np.ndarray[Any, Any]:
         """The kind of conflict for each entity."""
-        import numpy as np
-
         return np.select([~self.both, self.had_base], ["delete_vs_update", "divergent_update"], "divergent_insert")
 
     def sides_of(self, chosen: Flags) -> Iterator[Sides]:
         """The rows of the chosen entities on each side, without doubtful values."""
-        import pyarrow as pa
-
         unknown = {name: self.unknown[place][chosen] for place in self.places for name in self.names[place]}
         certain = (self.in_base & ~self.unsure)[chosen].tolist()
         base, ours, theirs = (rows.filter(pa.array(chosen)).to_pylist() for rows in (self.base, self.ours, self.theirs))
@@ -168,8 +156,6 @@ class ThreeWay:
 
     def merged_rows(self, strategy: Strategy) -> pa.Table:
         """For each entity that exists on both branches, the row that combines their values."""
-        import pyarrow as pa
-
         columns = {"id": pa.chunked_array([self.ids])}
         for place, names in enumerate(self.names):
             theirs = self.from_theirs(place, strategy)
@@ -185,9 +171,6 @@ def _present(row: dict[str, Any]) -> dict[str, Any] | None:
 
 def _chosen(first: Flags, left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.ChunkedArray:
     """Element by element, `left` where `first` is true, otherwise `right`."""
-    import numpy as np
-    import pyarrow as pa
-
     places = np.arange(len(first))
     both = pa.chunked_array([*left.chunks, *right.chunks], type=left.type)
     return both.take(pa.array(np.where(first, places, places + len(first))))
@@ -195,8 +178,6 @@ def _chosen(first: Flags, left: pa.ChunkedArray, right: pa.ChunkedArray) -> pa.C
 
 def _flags(values: pa.ChunkedArray) -> Flags:
     """Null counts as false."""
-    import numpy as np
-
     return np.array(values.fill_null(False).to_numpy(), dtype=bool)
 
 

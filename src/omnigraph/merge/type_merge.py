@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.changes.diff import really_changed
 from omnigraph.changes.stored_rows import TypeRows, chunk_rows, typed_rows_at
 from omnigraph.changes.table_diff import DELETE, INSERT, SAME, UPDATE, ComparedPair, ids_by_source, in_buckets
@@ -32,11 +33,6 @@ from omnigraph.tables.table import Table
 from omnigraph.tasks.runner import IN_PROCESS, ExchangingWorkers
 from omnigraph.values.arrow import are_among
 
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
-
 # Where rows that a branch did not change are stored on it.
 
 NOWHERE = 2**64 - 1
@@ -46,9 +42,6 @@ def current_addresses(
     reference: TypeRows, current: TypeRows, compared: pa.Table, addresses: np.ndarray[Any, Any]
 ) -> np.ndarray[Any, Any]:
     """The addresses on a branch of rows of the reference that it did not change. `compared`: the differences between the two."""
-    import numpy as np
-    import pyarrow.compute as pc
-
     if not len(addresses):
         return addresses
     assert reference.table is not None, "a row is in a table"
@@ -66,8 +59,6 @@ def current_addresses(
 
 def shared_addresses(old: Table, new: Table, addresses: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The addresses of the same rows in another version that shares their fragments, possibly under other fragment ids."""
-    import numpy as np
-
     twins = fragments_by_files(new)
     fragments = addresses >> np.uint64(OFFSET_BITS)
     offsets = addresses & np.uint64((1 << OFFSET_BITS) - 1)
@@ -152,8 +143,6 @@ def merge_type(
     entity: EntityType, incoming: View, current: View, bases: Bases, rule: MergeRule, differences: Differences
 ) -> TypeMerge:
     """Merge one type. All snapshots are read under the same schema, that of `entity`."""
-    import pyarrow as pa
-
     views = incoming, current, bases.views[0]
     theirs, ours, base = (TypeRows(entity, view.table(entity.table_key)) for view in views)
     if bases.agree_on(entity.id):
@@ -239,8 +228,6 @@ class Decisions:
     conflicts: list[MergeConflict] = field(default_factory=list)
 
     def put(self, name: str, addresses: np.ndarray[Any, Any]) -> None:
-        import numpy as np
-
         known = self.rows.get(name)
         self.rows[name] = addresses if known is None else np.concatenate([known, addresses])
 
@@ -253,9 +240,6 @@ def decided_changes(
     workers: ExchangingWorkers = IN_PROCESS,
 ) -> Decisions:
     """Decide about the entities that either branch changed or rewrote."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     rule, decisions = sides.rule, Decisions()
     brought, kept = really_changed(compared_incoming), really_changed(compared_current)
     alone = _alone(brought, kept)
@@ -291,8 +275,6 @@ def _present(rows: pa.Table, column: str) -> np.ndarray[Any, Any]:
 
 def _alone(changes: pa.Table, others: pa.Table) -> pa.Table:
     """The changes to entities that the other branch did not change."""
-    import pyarrow.compute as pc
-
     return changes.filter(pc.invert(pc.is_in(changes.column("id"), others.column("id").combine_chunks())))
 
 
@@ -339,8 +321,6 @@ def _decided(
 
 def decide(contested: Contested) -> Decided:
     """Run the three-way rule."""
-    import pyarrow as pa
-
     entity, places, rule = contested.entity, contested.places, contested.rule
     three_way = ThreeWay(
         entity,
@@ -365,8 +345,6 @@ def _conflicts(three_way: ThreeWay, chosen: np.ndarray[Any, Any], by: By) -> Ite
 
 def _add_decided(decisions: Decisions, places: pa.Table, decided: Decided, rule: MergeRule) -> pa.Array:
     """Add the verdicts on contested entities; returns the ids that the current branch deleted and the merge restores."""
-    import pyarrow as pa
-
     verdicts = decided.verdicts
     incoming, has_incoming = _addresses(places.column(rule.incoming))
     current, has_current = _addresses(places.column(rule.current))

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.errors import HistoryGap
 from omnigraph.history.values import Commit, CommitRef
 from omnigraph.language.catalog import EntityType
@@ -18,10 +19,6 @@ from omnigraph.language.projection import project
 from omnigraph.merge.schemas import Bases, type_rows
 from omnigraph.merge.three_way import BaseRows, doubts_schema, open_schema, values_of
 from omnigraph.snapshot import Repository
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # Settles doubts about a virtual base by tracing where the branches' values came from.
 #
@@ -51,8 +48,6 @@ class Origins:
 
     def settled(self, base: BaseRows) -> BaseRows:
         """The base rows with as many doubts settled as possible."""
-        import pyarrow as pa
-
         doubts = [
             doubt for doubt in base.doubts.to_pylist() if any(flag for name, flag in doubt.items() if name != "id")
         ]
@@ -260,8 +255,6 @@ class VirtualBase:
 
     def _as_rows(self, entities: Mapping[str, BaseEntity]) -> BaseRows:
         """Rows with the first candidates, and the doubts about them."""
-        import pyarrow as pa
-
         names = [name for value in values_of(self._entity) for name in value]
         rows: list[dict[str, Any]] = []
         doubts: list[dict[str, Any]] = []

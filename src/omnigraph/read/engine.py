@@ -6,17 +6,15 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omnigraph._internal.deadlines import Deadline
+from omnigraph._internal.lazy_imports import pa
 from omnigraph._internal.runtime import MORE_MEMORY
 from omnigraph.errors import ArithmeticOverflow, ResourceExhausted
 from omnigraph.expressions.functions import Arguments
 from omnigraph.read.inputs.scans import Stream
 from omnigraph.relational import duck
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 STOP_INTERVAL_S = 0.02
 """How often a query that must end is interrupted."""

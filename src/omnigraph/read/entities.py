@@ -5,16 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import pa, pc
 from omnigraph.errors import NotFound, UsageError
 from omnigraph.history.values import Commit
 from omnigraph.snapshot import View
 from omnigraph.values.arrow import Entity, arrow_type, entity_value
 from omnigraph.values.types import PropertyType, Scalar
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def object_fields(view: View, types: Sequence[str]) -> dict[str, PropertyType]:
@@ -36,9 +33,6 @@ def object_fields(view: View, types: Sequence[str]) -> dict[str, PropertyType]:
 
 def objects(view: View, types: Sequence[str], ids: pa.Array, type_names: pa.Array | None) -> pa.Array:
     """One struct (id and properties) per id, in the same order; null for null."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     fields = object_fields(view, types)
     struct = pa.struct([pa.field("id", pa.utf8()), *(pa.field(n, arrow_type(t)) for n, t in fields.items())])
     if len(ids) == 0:
@@ -67,8 +61,6 @@ def objects(view: View, types: Sequence[str], ids: pa.Array, type_names: pa.Arra
 
 
 def _tagged(ids: pa.Array, type_names: pa.Array | None) -> pa.Array:
-    import pyarrow.compute as pc
-
     return ids if type_names is None else pc.binary_join_element_wise(type_names, ids, "/")
 
 

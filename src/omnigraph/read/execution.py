@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph._internal.deadlines import NEVER, Deadline
+from omnigraph._internal.lazy_imports import pa, pc
 from omnigraph.errors import ResourceExhausted
 from omnigraph.expressions.functions import Arguments
 from omnigraph.language.query.plan import ReadPlan
@@ -25,8 +26,6 @@ from omnigraph.values.literals import Constant
 from omnigraph.values.types import PropertyType, Scalar
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from omnigraph.read.sql.shapes import OutputColumn, RelationalQuery
 
 MAX_MATCHED_ROWS = 1_000_000
@@ -70,8 +69,6 @@ def given_rows(plan: ReadPlan, run: Callable[[ReadPlan], Result], stages: dict[i
     if (start_rows := plan.pattern.start_rows) is None:
         return None
     if id(start_rows.read) not in stages:
-        import pyarrow as pa
-
         rows = run(start_rows.read).to_arrow()
         names = [name for name in rows.column_names if not name.startswith("$")]
         columns = {"k": pa.array(range(rows.num_rows), pa.int64())}
@@ -139,8 +136,6 @@ def instant(now: dt.datetime | None) -> dt.datetime:
 
 def finish(view: View, query: RelationalQuery, table: pa.Table) -> pa.Table:
     """The tree's columns as result columns: names, types, ids for ordinals, whole entities."""
-    import pyarrow as pa
-
     with view.memory.counted(_column(view, query, output, table) for output in query.outputs) as columns:
         arrays = list(columns)
     names = [output.column.name for output in query.outputs]
@@ -148,9 +143,6 @@ def finish(view: View, query: RelationalQuery, table: pa.Table) -> pa.Table:
 
 
 def _column(view: View, query: RelationalQuery, output: OutputColumn, table: pa.Table) -> pa.ChunkedArray | pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     column = table.column(output.value)
     if output.is_key and query.keys == "ordinal":
         ordinals = _joined(column)
@@ -172,7 +164,5 @@ def _column(view: View, query: RelationalQuery, output: OutputColumn, table: pa.
 
 
 def _joined(column: pa.ChunkedArray) -> pa.Array:
-    import pyarrow as pa
-
     joined = column.combine_chunks()
     return joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from omnigraph._internal.lazy_imports import load_extra
+from omnigraph._internal.lazy_imports import load_extra, pa, pc
 from omnigraph.errors import ArithmeticOverflow, UsageError
 from omnigraph.history.values import Commit
 from omnigraph.language.query.plan import EntityRef, Expansion, PropertyRef, ReadPlan, ResultColumn
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import networkx
     import pandas
     import polars
-    import pyarrow as pa
 
 
 # A result as a graph: the nodes that it holds whole, and the edges that its pattern matched between them.
@@ -154,8 +153,6 @@ class Values:
 
     @cached_property
     def table(self) -> pa.Table:
-        import pyarrow as pa
-
         cells = [pa.array(column, arrow_type(type_)) for type_, column in zip(self.types, self.columns, strict=True)]
         return pa.table(cells, names=list(self.names))
 
@@ -170,8 +167,6 @@ class Values:
 
 def result_cells(cells: pa.Array | pa.ChunkedArray, type_: PropertyType | None) -> pa.Array | pa.ChunkedArray:
     """Computed values in the type of their column (None: an id). Raises ArithmeticOverflow for values that it does not hold."""
-    import pyarrow as pa
-
     target = pa.utf8() if type_ is None else arrow_type(type_)
     try:
         cells = cells if cells.type == target else cells.cast(target)
@@ -187,9 +182,6 @@ _RANGES = {Scalar.DATE: DAYS, Scalar.DATETIME: MICROSECONDS}
 
 def _check_range(cells: pa.Array | pa.ChunkedArray, scalar: Scalar) -> None:
     """Computed dates and timestamps may leave the supported range of years."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     flat = pc.list_flatten(cells) if pa.types.is_list(cells.type) else cells
     extremes = pc.min_max(flat.cast(pa.int32() if scalar is Scalar.DATE else pa.int64())).as_py()
     first, last = _RANGES[scalar]

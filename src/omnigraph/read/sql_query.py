@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph._internal.deadlines import Deadline
+from omnigraph._internal.lazy_imports import pa, pt
 from omnigraph._internal.runtime import MORE_MEMORY
 from omnigraph.errors import ResourceExhausted, SqlRefused
 from omnigraph.history.values import Commit
@@ -19,7 +20,6 @@ from omnigraph.values.json_values import json_value
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow as pa
 
 _ONE_READ = "one SELECT at a time; to keep tables of your own beside the graph's, use g.duckdb()"
 
@@ -140,8 +140,6 @@ def _with_texts(query: Any) -> Any:
 
 
 def _as_values(table: pa.Table) -> pa.Table:
-    import pyarrow as pa
-
     columns = [_as_value(column) for column in table.columns]
     return pa.table(columns, names=unambiguous(table.column_names))
 
@@ -161,9 +159,6 @@ def unambiguous(names: Iterable[str]) -> list[str]:
 
 
 def _as_value(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    import pyarrow as pa
-    from pyarrow import types as pt
-
     type = column.type
     if pt.is_decimal(type):
         return _number(column)
@@ -179,8 +174,6 @@ def _as_value(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _number(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A decimal as an integer, or as text if I64 does not hold it; one with a fraction as F64."""
-    import pyarrow as pa
-
     if column.type.scale == 0:
         try:
             return column.cast(pa.int64())
@@ -190,8 +183,6 @@ def _number(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _is_known(type: pa.DataType) -> bool:
-    from pyarrow import types as pt
-
     if pt.is_list(type) or pt.is_fixed_size_list(type) or pt.is_large_list(type):
         return _is_known(type.value_type)
     if pt.is_struct(type):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import np, pa
 from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.sql import cast, sortable
 from omnigraph.language.query.plan import ReadPlan
@@ -16,15 +16,9 @@ from omnigraph.read.inputs.adjacency import whole
 from omnigraph.read.result import result_cells
 from omnigraph.relational.sql import column, exp, named, table
 
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
 
 def united(plan: ReadPlan, parts: Sequence[pa.Table], arguments: Arguments) -> pa.Table:
     """The rows of all parts in the plan's order, without duplicates unless the union keeps all, then limit and offset."""
-    import pyarrow as pa
-
     assert plan.union is not None
     types = [projection.expression.type for projection in plan.projections]  # type: ignore[union-attr]  # values, no entities
     with arguments.memory.holding(sum(part.nbytes for part in parts)):
@@ -46,8 +40,6 @@ def united(plan: ReadPlan, parts: Sequence[pa.Table], arguments: Arguments) -> p
 
 
 def _sort_codes(cells: pa.Array, places: np.ndarray) -> Codes:
-    import pyarrow as pa
-
     return sort_codes(cells.take(pa.array(places)))
 
 

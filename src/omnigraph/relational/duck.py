@@ -19,14 +19,11 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph._internal.runtime import WorkingMemory
 from omnigraph.relational.sql import exp, to_sql
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # DuckDB connections, lent for one call at a time.
 #
@@ -224,8 +221,6 @@ def execute(
 
 def _counted(result: Any, memory: WorkingMemory) -> pa.Table:
     """The rows of a result, read in batches: it is not known before how many there are."""
-    import pyarrow as pa
-
     rows = max(MIN_BATCH_ROWS, min(BATCH_ROWS, BATCH_CELLS // max(len(result.columns), 1)))
     with result.to_arrow_reader(rows) as reader, memory.counted(reader) as batches:
         return pa.Table.from_batches(list(batches), reader.schema)

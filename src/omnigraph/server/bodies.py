@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.server.calls import HandlerResult
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from omnigraph.read.result import Result
 
 
@@ -69,8 +68,6 @@ def codec_of(accepted: str) -> str | None:
 
 def _pieces(table: pa.Table, codec: str | None) -> Iterator[bytes]:
     """A message at a time: what was sent is not held."""
-    import pyarrow as pa
-
     sink = ByteSink()
     options = pa.ipc.IpcWriteOptions(compression=codec)
     with pa.ipc.new_stream(pa.PythonFile(sink, mode="w"), table.schema, options=options) as writer:
@@ -107,8 +104,6 @@ class _Gzip:
 
 class _Zstandard:
     def __init__(self) -> None:
-        import pyarrow as pa
-
         self._sink = ByteSink()
         self._stream = pa.CompressedOutputStream(pa.PythonFile(self._sink, mode="w"), "zstd")
 

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.changes.entity_changes import EntityChange
 from omnigraph.errors import OmnigraphError, RejectedRecords, UsageError
 from omnigraph.history.values import Commit, to_microseconds
@@ -18,7 +19,6 @@ from omnigraph.language.schema.migration_steps import step_json
 from omnigraph.values.json_text import json_text, value_text
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from omnigraph.language.schema.migration_steps import MigrationStep
@@ -99,8 +99,6 @@ def entity_text(entity: Entity | None) -> str | None:
 
 
 def arrow_schema() -> pa.Schema:
-    import pyarrow as pa
-
     times = {"time": pa.timestamp("us", tz="UTC")}
     return pa.schema([(name, times.get(name, pa.string())) for name in ChangeRow._fields])
 
@@ -138,8 +136,6 @@ def arrow_batches(rows: Iterable[ChangeRow], columns: Sequence[str]) -> Iterator
 
 
 def _arrow_batch(rows: list[ChangeRow], columns: Sequence[str]) -> pa.RecordBatch:
-    import pyarrow as pa
-
     known = arrow_schema()
     schema = pa.schema([known.field(name) for name in columns])
     values = dict(zip(ChangeRow._fields, zip(*rows, strict=True), strict=True))

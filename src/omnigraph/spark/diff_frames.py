@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from omnigraph._internal.lazy_imports import pa, pc
 from omnigraph.changes.diff import changed_types, entity_changes, in_steps, really_changed
 from omnigraph.changes.entity_changes import EVERYTHING, OPS, ChangeFilter
 from omnigraph.changes.stored_rows import TypeRows, typed_rows_at
@@ -22,7 +23,6 @@ from omnigraph.spark.change_rows import entity_text, items_in_one_sentence
 from omnigraph.spark.types import for_spark, spark_arrow_schema, struct_type
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 Batches: TypeAlias = Iterator[Any]
@@ -69,8 +69,6 @@ def _reading_ids(runs: list[FragmentRun], name: str) -> Callable[[Batches], Batc
     values = [pickle.dumps(run) for run in runs]
 
     def read(batches: Batches) -> Batches:
-        import pyarrow as pa
-
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 ids = unshared_ids(pickle.loads(values[number])).rename_columns(["id", name])
@@ -83,8 +81,6 @@ def _with_content(before: TypeRows, after: TypeRows, content: Content) -> Callab
     """The tasks after the join: which rows really changed, and what they held and hold."""
 
     def read(joined: Batches) -> Batches:
-        import pyarrow as pa
-
         places = pa.schema([("id", pa.utf8()), ("before", pa.uint64()), ("after", pa.uint64())])
         for batch in joined:
             for step in in_steps(before, after, pa.Table.from_batches([batch]).cast(places)):
@@ -96,8 +92,6 @@ def _with_content(before: TypeRows, after: TypeRows, content: Content) -> Callab
 
 
 def _as_text(before: TypeRows, after: TypeRows, changed: pa.Table) -> pa.RecordBatch:
-    import pyarrow as pa
-
     rows = [
         (change.op, change.type_name, change.id, entity_text(change.before), entity_text(change.after))
         for change in entity_changes(before, after, changed)
@@ -107,8 +101,6 @@ def _as_text(before: TypeRows, after: TypeRows, changed: pa.Table) -> pa.RecordB
 
 
 def _as_structs(before: TypeRows, after: TypeRows, changed: pa.Table) -> pa.RecordBatch:
-    import pyarrow as pa
-
     entity = wider_entity(before.entity, after.entity)
     ids = changed.column("id").combine_chunks()
     ops = pa.array([OPS[op] for op in changed.column("op").to_pylist()])
@@ -118,17 +110,12 @@ def _as_structs(before: TypeRows, after: TypeRows, changed: pa.Table) -> pa.Reco
 
 
 def _typed_schema(entity: EntityType) -> pa.Schema:
-    import pyarrow as pa
-
     image = pa.struct(list(spark_arrow_schema(file_columns(arrow_schema(entity).empty_table()).schema)))
     return pa.schema([("op", pa.string()), ("id", pa.string()), ("before", image), ("after", image)])
 
 
 def _structs(side: TypeRows, addresses: pa.ChunkedArray, entity: EntityType) -> pa.StructArray:
     """The rows at these addresses, in their order; null where there is none."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     absent = pc.is_null(addresses).combine_chunks()
     places = pc.subtract(pc.cumulative_sum(pc.invert(absent).cast(pa.int64())), 1)
     present = typed_rows_at(side, addresses, entity).take(pc.if_else(absent, None, places))

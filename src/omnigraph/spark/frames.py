@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.errors import UsageError
 from omnigraph.load.inputs import table_key
 from omnigraph.snapshot import View
@@ -78,8 +79,6 @@ def table_frame(
     view: View, spark: SparkSession, type: str, columns: Sequence[str] | None = None, filter: str | None = None
 ) -> DataFrame:
     """The entities of a type at a snapshot. `columns` and `filter` are applied while reading."""
-    import pyarrow as pa
-
     key = table_key(view.catalog, type)
     stored = view.schema(key)
     names = checked_columns(view, key, columns)

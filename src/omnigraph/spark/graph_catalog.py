@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.errors import NotFound, UsageError
 from omnigraph.merge.merge import MergeOptions, merge_branches
 from omnigraph.snapshot import Repository, View
@@ -132,7 +133,6 @@ class AboutReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not che
     columns: list[str]
 
     def read(self, partition: Any) -> Iterator[Any]:
-        import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
 
         schema = to_arrow_schema(about_schema(self.name), timezone="UTC")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from omnigraph._internal.deadlines import NEVER, Deadline
+from omnigraph._internal.lazy_imports import pa, pt
 from omnigraph.errors import ArithmeticOverflow, ResourceExhausted
 from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.interpreter import item_type
@@ -35,7 +36,6 @@ from omnigraph.spark.types import for_spark, spark_arrow_type
 from omnigraph.values.arrow import arrow_type
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 MEANING = {
@@ -406,9 +406,6 @@ def _own_session(session: SparkSession) -> SparkSession:
 
 def _stored_types(table: Any) -> Any:
     """Instants without their zone, as columns hold them."""
-    import pyarrow as pa
-    from pyarrow import types as pt
-
     columns = [
         column.cast(pa.timestamp("us", tz="UTC")).cast(pa.timestamp("us"))
         if pt.is_timestamp(column.type) and column.type.tz

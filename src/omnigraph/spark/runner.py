@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.errors import OmnigraphError, PipelineFailed
 from omnigraph.tasks.engines import DEFAULT_SETTINGS, TaskSettings
 from omnigraph.tasks.progress import Progress, Silent, Stage, Status, repeating
@@ -280,8 +281,6 @@ class _Raised:
 
 
 def _answer(number: int, work: Callable[[], Any]) -> Any:
-    import pyarrow as pa
-
     try:
         result = work()
     except OmnigraphError as error:
@@ -307,8 +306,6 @@ def _cutting(
     cut: Callable[[Any], Iterable[Piece]], values: Sequence[bytes]
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def run(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for bucket, source, data in cut(pickle.loads(values[number])):

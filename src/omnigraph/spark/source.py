@@ -42,6 +42,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.errors import OmnigraphError, UsageError
 from omnigraph.history.chain import MAIN
 from omnigraph.history.history import new_ulid
@@ -214,8 +215,6 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
 
     @in_one_sentence
     def schema(self) -> StructType:
-        import pyarrow as pa
-
         if "catalog" in self.options:
             return self._answer(self.options.pop("catalog"))
         if reads_changes(self.options):
@@ -315,8 +314,6 @@ class OmnigraphSource(DataSource):  # type: ignore[misc]  # PySpark is not check
 
     def _check_schema(self, view: View, key: str, schema: StructType) -> None:
         """A DataFrame keeps the schema that it was made with, which may be another one by now."""
-        import pyarrow as pa
-
         stored = view.schema(key)
         for field in schema.fields:
             if field.name == ROW_ID:

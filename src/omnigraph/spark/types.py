@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from omnigraph._internal.lazy_imports import pa, pc, pt
 from omnigraph.errors import UnreadableInput
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
 
 def spark_arrow_type(type: pa.DataType) -> pa.DataType:
     """The Arrow type that Spark exchanges for a stored type."""
-    import pyarrow as pa
-    from pyarrow import types as pt
-
     if pt.is_fixed_size_list(type) or pt.is_list(type):
         return pa.list_(pa.field("element", spark_arrow_type(type.value_type), nullable=True))
     if pt.is_struct(type):
@@ -35,16 +32,11 @@ def spark_arrow_type(type: pa.DataType) -> pa.DataType:
 
 def spark_arrow_schema(schema: pa.Schema) -> pa.Schema:
     """Every column nullable: Spark compares what a source says with what it gives, and users' own schemas say that."""
-    import pyarrow as pa
-
     return pa.schema([pa.field(field.name, spark_arrow_type(field.type), nullable=True) for field in schema])
 
 
 def for_spark(rows: Any) -> Any:
     """A table or batch with Spark's types, columns in their order."""
-    import pyarrow.compute as pc
-    from pyarrow import types as pt
-
     schema = spark_arrow_schema(rows.schema)
     columns = []
     for column, field in zip(rows.columns, schema, strict=True):

@@ -12,16 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.metering import Threads
 from omnigraph.storage.os_errors import typed_os_error
 from omnigraph.tasks.engines import DEFAULT_SETTINGS, TaskSettings
 from omnigraph.tasks.progress import Progress, Silent, Stage, Status
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # Where tasks run: in this process, one after the other, or on Spark's workers, many at once.
 #
@@ -150,8 +147,6 @@ def _typed_writes(folder: str) -> Iterator[None]:
 
 def to_ipc(rows: pa.Table) -> bytes:
     """Rows as bytes, in Arrow's stream format."""
-    import pyarrow as pa
-
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows.combine_chunks())
@@ -160,8 +155,6 @@ def to_ipc(rows: pa.Table) -> bytes:
 
 
 def unpacked(data: Any) -> pa.Table:
-    import pyarrow as pa
-
     return pa.ipc.open_stream(data).read_all()
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from omnigraph._internal.caches import LruCache
 from omnigraph._internal.failpoints import Failpoint, reach
+from omnigraph._internal.lazy_imports import pa, pc
 from omnigraph.errors import EndpointMissing, ExpectedVersionMismatch, InputError
 from omnigraph.history.plan import TableChange
 from omnigraph.history.values import TableState
@@ -20,10 +21,6 @@ from omnigraph.tables.addresses import ROW_ADDRESS
 from omnigraph.tables.staging import Staged
 from omnigraph.tables.table import Table
 from omnigraph.write.inlining import Delta, Row, bounds, fold_largest, inlined
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 PLANS_KEPT = 1_024
 MAX_FEW_ROWS = 256
@@ -96,9 +93,6 @@ class DeltaRows:
     # ------------------------------------------------------------ rows as Arrow
 
     def all(self, need: Need) -> pa.Table:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         delta = self._deltas[need.table]
         if need.state == "lost":
             return self.superseded(need.table).select(list(need.columns))
@@ -108,8 +102,6 @@ class DeltaRows:
         return rows
 
     def matching(self, need: Need, values: pa.Array) -> pa.Table:
-        import pyarrow as pa
-
         if need.state in ("new", "lost"):
             return self.all(need)
         if need.state == "staying":
@@ -129,8 +121,6 @@ class DeltaRows:
         return self._superseded[key]
 
     def _lookup_superseded(self, delta: Delta) -> pa.Table:
-        import pyarrow as pa
-
         table = self._view.table(delta.key)
         wanted = sorted(delta.superseded - delta.fresh)
         columns = ["id", "src"] if isinstance(delta.entity, EdgeType) else ["id"]
@@ -184,9 +174,6 @@ def superseded_addresses(view: View, deltas: Deltas) -> Addresses:
 
 
 def _without_ids(rows: pa.Table, ids: Iterable[str]) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not rows.num_rows:
         return rows
     gone = pa.array(list(ids), pa.string())
@@ -227,8 +214,6 @@ def write_now(view: View, delta: Delta) -> tuple[str, ...]:
 
 def rows_to_write(view: View, delta: Delta) -> pa.Table:
     """The delta's rows with the schema of the table: they were checked, so no required value is missing."""
-    import pyarrow as pa
-
     return pa.Table.from_arrays(delta.rows.columns, schema=view.schema(delta.key))
 
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from omnigraph._internal.caches import cached_property
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.errors import UsageError
 from omnigraph.history.plan import ChangeMode, TableChange
 from omnigraph.history.values import TableState
@@ -27,8 +28,6 @@ from omnigraph.tables.table import Table
 from omnigraph.values.inline_rows import NO_INLINE, value_size
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from omnigraph.snapshot import Repository
 
 
@@ -62,8 +61,6 @@ class NewRows:
 
     @property
     def table(self) -> pa.Table:
-        import pyarrow as pa
-
         if self._table is None:
             # Nullable here: the rules find missing required values, with a better message than Arrow's.
             schema = pa.schema([field.with_nullable(True) for field in self.schema])

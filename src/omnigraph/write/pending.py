@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.embedding.filling import Embeddings, is_text, text_vectors
 from omnigraph.expressions.functions import Arguments, is_known
 from omnigraph.expressions.interpreter import Interpreter, satisfying
@@ -20,10 +21,6 @@ from omnigraph.tables.table import Table
 from omnigraph.values.literals import canonical_text
 from omnigraph.write.inlining import Delta, NewRows
 from omnigraph.write.receipt import TypeCounts
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 Row = dict[str, Any]
 

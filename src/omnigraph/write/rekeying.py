@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import pa, pc
 from omnigraph.history.values import TableState
 from omnigraph.language.catalog import Catalog, EdgeType
 from omnigraph.records.ids import derived_ids
 from omnigraph.snapshot import View
 from omnigraph.tables.staging import Staged
 from omnigraph.tables.table import Table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -37,8 +35,6 @@ def rekeyed_edges(before: Catalog, after: Catalog) -> tuple[EdgeType, ...]:
 def rekey(view: View, edge: EdgeType) -> RekeyedTable | None:
     """The table of an edge type with other ids; None if it has no rows. The view's schema is the one with the key. Of several
     edges with the same key, that with the smallest id is kept."""
-    import pyarrow as pa
-
     table, before = view.table(edge.table_key), view.state(edge.table_key)
     if table is None or before is None or not before.rows:
         return None
@@ -55,24 +51,18 @@ def rekey(view: View, edge: EdgeType) -> RekeyedTable | None:
 
 
 def _ids(rows: Any, edge: EdgeType) -> pa.StringArray:
-    import pyarrow as pa
-
     columns = {name: rows.column(name) for name in edge.key}
     chunked = {name: column for name, column in columns.items() if isinstance(column, pa.ChunkedArray)}
     return derived_ids(edge, columns | {name: pa.concat_arrays(column.chunks) for name, column in chunked.items()})
 
 
 def _rekeyed(batch: pa.RecordBatch, edge: EdgeType, left_out: pa.StringArray) -> pa.RecordBatch:
-    import pyarrow.compute as pc
-
     kept = batch.filter(pc.invert(pc.is_in(batch.column("id"), value_set=left_out))) if len(left_out) else batch
     return kept.set_column(kept.schema.get_field_index("id"), kept.schema.field("id"), _ids(kept, edge))
 
 
 def _duplicates(table: Table, edge: EdgeType) -> pa.StringArray:
     """The ids of edges with the key of another one."""
-    import pyarrow as pa
-
     rows = table.read(["id", *edge.key]).sort_by("id").combine_chunks()
     keys = pa.table({"id": rows.column("id"), "key": _ids(rows, edge)})
     if len(keys.column("key").unique()) == keys.num_rows:

@@ -13,9 +13,10 @@ import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from omnigraph._internal.caches import cached_property
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.errors import (
     BranchReplaced,
     ExpectedVersionMismatch,
@@ -39,9 +40,6 @@ from omnigraph.write.inlining import Delta, bounds
 from omnigraph.write.pending import Matcher, Pending, Row
 from omnigraph.write.receipt import Receipt
 from omnigraph.write.row_write import Rerun, RowWrite, prepare_write
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Result = TypeVar("Result")
 

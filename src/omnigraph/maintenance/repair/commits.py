@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.changes.stored_rows import rows_at
 from omnigraph.errors import Contention, Damaged
 from omnigraph.history.chain import folder_of, position_of
@@ -30,10 +31,6 @@ from omnigraph.tasks.target import TableVersion, Target
 from omnigraph.values.inline_rows import NO_INLINE, Inline
 from omnigraph.write.publishing import publish
 
-if TYPE_CHECKING:
-    import numpy as np
-
-
 # Rows of one type with equal ids: the first one keeps its id, and with it its edges; the later ones get new ids.
 #
 # Edges name the nodes at their ends by id, so those of several nodes with one id cannot be told apart: all stay with the first.
@@ -47,8 +44,6 @@ def has_own_ids(view: View, key: str) -> bool:
 
 def renumbered(view: View, key: str, runner: Runner) -> tuple[Staged, int] | None:
     """A version of the table without equal ids, and how many rows have new ones; None if there are no equal ids."""
-    import numpy as np
-
     table, tables, target = view.table(key), view.repository.tables, Target.of(view.repository, view)
     assert table is not None, "its rows were looked at"
     base, _ = tables.settle(table)
@@ -71,9 +66,6 @@ def renumbered(view: View, key: str, runner: Runner) -> tuple[Staged, int] | Non
 
 def _later_rows(_bucket: int, pieces: Iterable[tuple[int, Any]]) -> np.ndarray[Any, Any]:
     """Addresses of the rows whose id another row before them has."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     rows = pa.concat_tables([unpacked(data) for _, data in pieces])
     ordered = rows.sort_by([("id", "ascending"), (ROW_ADDRESS, "ascending")]).combine_chunks()
     ids, addresses = ordered.column("id"), ordered.column(ROW_ADDRESS)
@@ -94,9 +86,6 @@ class RenumberTask:
 
 def renumber(task: RenumberTask) -> tuple[tuple[str, ...], TrimmedFragment]:
     """The rows as new fragments, and the fragment without them."""
-    import numpy as np
-    import pyarrow as pa
-
     table, tables = task.target.open(task.place), task.target.tables
     addresses = task.offsets.astype(np.uint64) | np.uint64(task.fragment << OFFSET_BITS)
     rows = rows_at(table, addresses, None).drop_columns([ROW_ADDRESS])

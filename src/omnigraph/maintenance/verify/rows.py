@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.errors import Damaged, StorageDenied, StorageTransient
 from omnigraph.history.values import Snapshot, TableState
 from omnigraph.load.checks import CheckTask, run_checks
@@ -26,10 +26,6 @@ from omnigraph.tables.table import Table
 from omnigraph.tables.verifying import index_fault, index_names
 from omnigraph.tasks.runner import Runner
 from omnigraph.tasks.target import Address, TableVersion, Target
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 # Values that a commit lost and its files still hold: the merge or the load that made it left out a column of a property.
 

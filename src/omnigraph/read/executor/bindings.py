@@ -5,14 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import np, pa
 from omnigraph.language.query.plan import PropertyRef
 from omnigraph.tables.ascending import IntegerSet, is_member, stable_order
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -51,8 +47,6 @@ class Bindings:
 
     def grouped(self, names: Sequence[str], factor: str, measures: Sequence[Measure]) -> Bindings:
         """A row for each different combination of these columns, with the weights of all its rows."""
-        import numpy as np
-
         numbers, first = None, np.zeros(1, np.int64)
         if names:
             numbers, first = first_of_each(keys_of([[self.columns[name] for name in names]])[0])
@@ -69,8 +63,6 @@ class Bindings:
 
     def once(self) -> Bindings:
         """Each different row once."""
-        import numpy as np
-
         if not self.columns or self.is_set:
             return self if self.columns else Bindings(min(self.rows, 1), {})
         _, first = first_of_each(keys_of([list(self.columns.values())])[0])
@@ -138,8 +130,6 @@ def largest(numbers: np.ndarray) -> float:
 
 def product(factors: Sequence[np.ndarray]) -> np.ndarray:
     """The product of numbers of the same rows. Raises TooManyMatches if it may not be exact."""
-    import numpy as np
-
     whole = factors[0]
     if len(factors) > 1 and math.prod(max(largest(factor), 1.0) for factor in factors) >= MAX_NUMBER:
         raise TooManyMatches
@@ -150,8 +140,6 @@ def product(factors: Sequence[np.ndarray]) -> np.ndarray:
 
 def totals(groups: np.ndarray, numbers: np.ndarray | None, size: int) -> np.ndarray:
     """The sums of numbers by group, of ones if there are none. Raises TooManyMatches if they may not be exact."""
-    import numpy as np
-
     if numbers is None:
         return np.bincount(groups, minlength=size)
     if largest(numbers) * len(numbers) < MAX_EXACT or (bound := float(np.abs(numbers).sum(dtype=float))) < MAX_EXACT:
@@ -172,16 +160,12 @@ def exact_sum(numbers: np.ndarray) -> int:
 
 def concat(pieces: Sequence[Bindings]) -> Bindings:
     """The rows of several with the same columns."""
-    import numpy as np
-
     columns = {name: np.concatenate([piece.columns[name] for piece in pieces]) for name in pieces[0].columns}
     return Bindings(sum(piece.rows for piece in pieces), columns)
 
 
 def cross(left: Bindings, right: Bindings) -> Bindings:
     """Every row of one with every row of the other."""
-    import numpy as np
-
     if not left.columns and left.rows == 1:
         return right
     first = np.repeat(np.arange(left.rows), right.rows)
@@ -191,8 +175,6 @@ def cross(left: Bindings, right: Bindings) -> Bindings:
 
 def keys_of(parts: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray]:
     """Rows of several columns as one integer each, in which equal rows are equal. Each part has the same columns."""
-    import numpy as np
-
     width = len(parts[0])
     if width == 1:
         return [columns[0] for columns in parts]
@@ -209,16 +191,12 @@ def keys_of(parts: Sequence[Sequence[np.ndarray]]) -> list[np.ndarray]:
 
 def dense_codes(keys: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The same keys as small integers, in the same order."""
-    import numpy as np
-
     _, codes = np.unique(np.concatenate(keys), return_inverse=True)
     return np.split(codes.astype(np.int64), np.cumsum([len(key) for key in keys])[:-1])
 
 
 def are_members(values: np.ndarray, members: np.ndarray) -> np.ndarray:
     """Which values are among the ascending members; both are numbers, or -1 among the values."""
-    import numpy as np
-
     size = int(members[-1]) + 1 if len(members) else 0
     if len(values) * 8 < size:
         return is_member(values, members) if len(values) < MIN_HASHED else are_among(values, members)
@@ -230,8 +208,6 @@ def are_members(values: np.ndarray, members: np.ndarray) -> np.ndarray:
 
 def are_among(values: np.ndarray, members: np.ndarray) -> np.ndarray:
     """Which values are among the members, in any order."""
-    import numpy as np
-
     return is_member(values, np.sort(members)) if len(values) < MIN_HASHED else IntegerSet(members).has(values)
 
 
@@ -239,8 +215,6 @@ class Matches:
     """The rows of `right` that have the key of each row of `left`."""
 
     def __init__(self, left: np.ndarray, right: np.ndarray) -> None:
-        import numpy as np
-
         low, high = int(right.min(initial=0)), int(right.max(initial=0))
         if low >= 0 and high < 4 * (len(left) + len(right)) + 1024:
             self.order = stable_order(right)
@@ -257,8 +231,6 @@ class Matches:
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """(position in `left`, position in `right`) of every pair of equal keys."""
-        import numpy as np
-
         owners = np.repeat(np.arange(len(self.counts)), self.counts)
         within = np.arange(self.total) - np.repeat(np.cumsum(self.counts) - self.counts - self.first, self.counts)
         return owners, self.order[within]
@@ -266,8 +238,6 @@ class Matches:
 
 def first_of_each(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(a number for each key from 0 on, equal for equal keys; the position of a key for each number)."""
-    import numpy as np
-
     if len(keys) == 0:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     low, high = int(keys.min()), int(keys.max())

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import np
 from omnigraph.language.query.plan import Expansion
 from omnigraph.read.executor.bindings import MAX_EXACT, MAX_NUMBER, Bindings, Measure, TooManyMatches, largest, product
 from omnigraph.read.executor.walks import HopWalk
-
-if TYPE_CHECKING:
-    import numpy as np
 
 FOLLOWED_COST = 4
 NODE_COST = 3
@@ -67,8 +64,6 @@ class MatchCounts:
 
     def behind(self, tree: Subtree, measure: Measure | None = None) -> np.ndarray | None:
         """For each node of a tree's variable, how many matches of the tree it has, or what they sum up to; None for one each."""
-        import numpy as np
-
         nodes, result = self.nodes(tree.variable), None
         if nodes is not None:
             result = np.zeros(self.size(tree.variable), np.int64)
@@ -93,8 +88,6 @@ class MatchCounts:
 
     def _sums(self, walk: HopWalk, behind: np.ndarray | None, numbers: np.ndarray | None) -> np.ndarray:
         """The sum over the neighbours of each node, of all nodes or of the given ones."""
-        import numpy as np
-
         walk.arguments.deadline.check()
         neighbours = walk.neighbours
         if behind is None:

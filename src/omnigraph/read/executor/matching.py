@@ -8,8 +8,8 @@ import itertools
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.errors import ResourceExhausted
 from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.interpreter import type_of
@@ -44,10 +44,6 @@ from omnigraph.snapshot import View
 from omnigraph.tables.ascending import distinct
 from omnigraph.values.literals import canonical_text
 from omnigraph.values.types import PropertyType, Scalar
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 FEW_IDS = 64
 MAX_SCANNED = 65_536
@@ -160,8 +156,6 @@ class PatternMatcher:
 
     def _stage_rows(self, pattern: Pattern, stage: Given) -> Bindings:
         """The rows of the stage before, with the numbers of its entities. An expansion has no match for a row without its end."""
-        import numpy as np
-
         rows, columns = self.start_rows, dict[str, np.ndarray]()
         assert rows is not None, "a stage was run"
         self.reserve(rows.num_rows, rows.num_columns)
@@ -200,9 +194,6 @@ class PatternMatcher:
 
     def _block(self, rows: Bindings, expression: Expression) -> pa.Array:
         """Whether a block has matches for each row, or how many."""
-        import numpy as np
-        import pyarrow as pa
-
         if not isinstance(expression, Exists | CountOf):
             raise NotCovered
         pattern, saved = expression.block, dict(self.sources)
@@ -235,8 +226,6 @@ class PatternMatcher:
 
     def _are_connected(self, rows: Bindings, hop: Expansion) -> np.ndarray:
         """For which rows there is an edge between two variables that are bound."""
-        import numpy as np
-
         near, far = rows.columns[hop.source], rows.columns[hop.target]
         present = np.flatnonzero((near >= 0) & (far >= 0))
         kept = np.zeros(rows.rows, bool)
@@ -248,8 +237,6 @@ class PatternMatcher:
     def _outer(self, rows: Bindings, pattern: Pattern) -> list[Bindings]:
         """What a block knows of its outer variables: the numbers of each, if the block's expansions connect them; else the
         combinations that occur."""
-        import numpy as np
-
         names = list(pattern.outer)
         if len(names) == 1 or _are_connected(pattern, names):
             sets = [distinct(rows.columns[name]) for name in names]
@@ -267,8 +254,6 @@ class PatternMatcher:
 
     def _optional(self, rows: Bindings, pattern: Pattern) -> Bindings:
         """Every row with its matches in the block, or once with nothing."""
-        import numpy as np
-
         inner = self.match(pattern, self._outer(rows, pattern))
         names = list(pattern.outer)
         if names:
@@ -294,8 +279,6 @@ class PatternMatcher:
 
     def _weighted(self, rows: Bindings, pattern: Pattern) -> Bindings:
         """Every row with how many rows an optional edge would make of it."""
-        import numpy as np
-
         (hop,), (name,) = pattern.expansions, pattern.outer
         source, is_forward = self.sources[name], hop.source == name
         if not isinstance(source, NodeSource) or not source.is_single:
@@ -308,9 +291,6 @@ class PatternMatcher:
         return rows.adding(**{f"{WEIGHT}{far}": np.maximum(counts, 1)})
 
     def _unnest(self, rows: Bindings, unnest: Unnest) -> Bindings:
-        import numpy as np
-        import pyarrow.compute as pc
-
         lists = self.values.evaluate(unnest.items, rows)
         parents, items = np.asarray(pc.list_parent_indices(lists)), pc.list_flatten(lists)
         self.reserve(len(items), len(rows.columns) + 1)
@@ -392,8 +372,6 @@ class _Joining:
 
     def _with_one_weight(self, rows: Bindings) -> Bindings:
         """The rows with what their result needs of them, and one weight for each measure."""
-        import numpy as np
-
         rows = self._measured(rows, rows.columns)
         columns = {name: rows.columns[name] for name in rows.columns if name in self._needed()}
         for measure in ("", *(measure.name for measure in self.needs.measures)):
@@ -404,8 +382,6 @@ class _Joining:
 
     def _counted(self, parts: Sequence[Bindings]) -> Bindings:
         """One row that stands for every combination of the rows of all parts."""
-        import numpy as np
-
         columns, totals = {}, [part.grouped((), WEIGHT, self.needs.measures).columns for part in parts]
         for measure in ("", *(measure.name for measure in self.needs.measures)):
             name = f"{WEIGHT}{MEASURE}{measure}" if measure else WEIGHT
@@ -422,8 +398,6 @@ class _Joining:
 
     def _pieces(self, move: Move) -> list[Bindings]:
         """The part that an expansion starts from, cut so that no piece follows many edges."""
-        import numpy as np
-
         part = self._part(move.near)
         assert part is not None, "a move begins at what is bound"
         is_whole = move.cost <= PIECE_EDGES or not move.hop.is_step or move.far in part.columns
@@ -523,9 +497,6 @@ class _Joining:
 
     def _numbers(self, type_name: str, ids: list[str]) -> np.ndarray:
         """The numbers of ids, ascending."""
-        import numpy as np
-        import pyarrow as pa
-
         nodes = self.compact.nodes(type_name)
         if len(ids) <= FEW_IDS:
             return np.unique(nodes.find(ids))
@@ -628,8 +599,6 @@ class _Joining:
         self, part: Bindings, variable: str, hop: Expansion, is_source: bool
     ) -> tuple[np.ndarray | None, np.ndarray]:
         """(rows whose node has the edge's type, None for all; their numbers within that type)."""
-        import numpy as np
-
         numbers, source = part.columns[variable], self.matcher.sources[variable]
         if not isinstance(source, NodeSource):
             raise NotCovered
@@ -784,10 +753,6 @@ class _Joining:
 
     def _values(self, measure: Measure, rows: Bindings | None) -> np.ndarray:
         """What a measure adds up, for nodes of its variable; for all of them if no rows are given."""
-        import numpy as np
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         variable, operand = measure.operand.variable, measure.operand
         if rows is None:
             source = self.matcher.sources[variable]
@@ -835,8 +800,6 @@ class _Joining:
         self, hop: Expansion, is_forward: bool, numbers: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(position in `numbers`, neighbour, edge) of every edge; a self-loop that is followed in both directions is one edge."""
-        import numpy as np
-
         source = self._edge_source(hop)
         assert hop.edge_variable is not None
         self.matcher.sources[hop.edge_variable] = source
@@ -866,8 +829,6 @@ class _Joining:
     # ------------------------------------------------------------ paths
 
     def _follow_path(self, hop: Expansion) -> None:
-        import numpy as np
-
         assert hop.path is not None
         nodes = NodeSource(self.compact, (self._end_type(hop, True),))
         ends = [self.matcher.sources[name] for name in (hop.source, hop.target)]
@@ -904,6 +865,4 @@ class _Joining:
 
 
 def _none() -> np.ndarray:
-    import numpy as np
-
     return np.zeros(0, np.int64)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import np, pa
 from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.interpreter import as_mask
 from omnigraph.expressions.usage import blocks, variables
@@ -30,10 +30,6 @@ from omnigraph.read.executor.values import group_codes, sort_codes
 from omnigraph.read.result import result_cells
 from omnigraph.values.arrow import arrow_type
 
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
 Codes = tuple["np.ndarray", "np.ndarray | None"]
 SortKey = Callable[["np.ndarray"], Codes]
 """Sort codes of the rows at the given positions, and which of them are not null."""
@@ -47,8 +43,6 @@ class OrderBy:
 
 def ordered(rows: int, keys: Sequence[OrderBy], cut: int | None) -> np.ndarray:
     """Positions of the rows in order, at least the first `cut` of them."""
-    import numpy as np
-
     places, groups = np.arange(rows), np.zeros(rows, np.int64)
     for key in keys:
         if cut is not None and len(places) > cut:
@@ -88,8 +82,6 @@ def _oriented(codes: np.ndarray, valid: np.ndarray | None, descending: bool) -> 
 
 def _smallest(codes: list[np.ndarray], cut: int) -> np.ndarray | None:
     """Positions of the rows that may be among the first `cut`; None if that is not known cheaply."""
-    import numpy as np
-
     if len(codes) > 1 or len(codes[0]) < 4 * cut + 64 or cut == 0:
         return None
     bound = np.partition(codes[0], cut - 1)[cut - 1]
@@ -119,8 +111,6 @@ def page(plan: ReadPlan, arguments: Arguments) -> tuple[int, int | None]:
 
 def combined(columns: Iterable[np.ndarray]) -> np.ndarray:
     """Several columns of codes from 0 on as one."""
-    import numpy as np
-
     whole: np.ndarray | None = None
     for codes in columns:
         if whole is None:
@@ -156,8 +146,6 @@ class ResultTable:
         return places[self.offset : self._cut]
 
     def _named(self, columns: list[pa.Array]) -> pa.Table:
-        import pyarrow as pa
-
         return pa.table(columns, names=[column.name for column in self.plan.columns])
 
     def _shown(self, expression: Expression, rows: Bindings) -> pa.Array:
@@ -228,8 +216,6 @@ def _split(keys: Sequence[Sequence[OrderBy]]) -> Iterator[OrderBy]:
 
 def _is_unique(numbers: np.ndarray) -> bool:
     """Whether no number occurs twice."""
-    import numpy as np
-
     return len(numbers) < 2 or bool((numbers[1:] > numbers[:-1]).all()) or bool(np.bincount(numbers + 1).max() <= 1)
 
 
@@ -244,8 +230,6 @@ class Groups:
     before any was left out."""
 
     def __init__(self, output: ResultTable, rows: Bindings, keys: Sequence[Expression]) -> None:
-        import numpy as np
-
         self.output, self.rows = output, rows
         self.values = output.values
         keys = self._telling(keys)
@@ -275,8 +259,6 @@ class Groups:
 
     def keeping(self, mask: np.ndarray) -> Groups:
         """The groups that a mask keeps."""
-        import numpy as np
-
         return self.at(np.flatnonzero(mask))
 
     def at(self, places: np.ndarray) -> Groups:
@@ -289,8 +271,6 @@ class Groups:
         return part
 
     def _key_codes(self, key: Expression) -> np.ndarray:
-        import numpy as np
-
         rows = self.rows
         if isinstance(key, EntityRef) or (isinstance(key, PropertyRef) and key.column == "id"):
             numbers = rows.columns[key.variable]
@@ -311,8 +291,6 @@ class Groups:
         return self.values.evaluate(expression, self.first, self._precomputed)
 
     def _precomputed(self, expression: Expression) -> pa.Array:
-        import pyarrow as pa
-
         if not isinstance(expression, Aggregate):
             return self.values.block(self.first, expression)
         if expression not in self._aggregates:
@@ -332,9 +310,6 @@ class Groups:
     # ------------------------------------------------------------ aggregates
 
     def _aggregate(self, aggregate: Aggregate) -> pa.Array:
-        import numpy as np
-        import pyarrow as pa
-
         operand, function = aggregate.operand, aggregate.function
         if WEIGHT in self.rows.columns:  # Then all aggregates are additive.
             return self._added(aggregate)
@@ -365,9 +340,6 @@ class Groups:
         return self._sorted(aggregate, values)
 
     def _added(self, aggregate: Aggregate) -> pa.Array:
-        import numpy as np
-        import pyarrow as pa
-
         measures = measures_of(aggregate)
         sums = [totals(self.numbers, self.rows.weights(m.name), self.total) for m in measures if m.is_sum]
         present = next((measure.name for measure in measures if not measure.is_sum), "")
@@ -379,9 +351,6 @@ class Groups:
         return pa.array(sums[0].astype(np.float64) / np.maximum(counts, 1), mask=counts == 0)
 
     def _count_distinct(self, codes: np.ndarray, numbers: np.ndarray) -> pa.Array:
-        import numpy as np
-        import pyarrow as pa
-
         return pa.array(np.bincount(numbers[self._first_of_values(codes, numbers)], minlength=self.total))
 
     def _first_of_values(self, codes: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -391,9 +360,6 @@ class Groups:
         return first_of_each(numbers * (int(codes.max(initial=0)) + 1) + codes)[1]
 
     def _sum(self, aggregate: Aggregate, values: pa.Array, numbers: np.ndarray) -> pa.Array:
-        import numpy as np
-        import pyarrow as pa
-
         counts = np.bincount(numbers, minlength=self.total)
         if pa.types.is_floating(values.type):
             totals = np.bincount(numbers, weights=np.asarray(values.cast(pa.float64())), minlength=self.total)
@@ -416,9 +382,6 @@ class Groups:
 
     def _sorted(self, aggregate: Aggregate, values: pa.Array) -> pa.Array:
         """Aggregates that depend on the order of the values."""
-        import numpy as np
-        import pyarrow as pa
-
         function = aggregate.function
         codes, valid = sort_codes(values)
         keys, kept = [codes], valid
@@ -456,9 +419,6 @@ class Groups:
         ends: np.ndarray,
         empty: np.ndarray,
     ) -> pa.Array:
-        import numpy as np
-        import pyarrow as pa
-
         share = 0.5 if aggregate.argument is None else self.values.arguments.value(aggregate.argument)
         if not isinstance(share, float | int) or not 0 <= share <= 1:
             raise NotCovered

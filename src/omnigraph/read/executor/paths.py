@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from omnigraph._internal.lazy_imports import np, pa
 from omnigraph.errors import ResourceExhausted
 from omnigraph.read.executor.bindings import Matches, NotCovered
 from omnigraph.read.executor.sources import EdgeSource, NodeSource
@@ -16,9 +17,6 @@ from omnigraph.tables.adjacency.edges import ranges
 from omnigraph.tables.ascending import is_member
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
     from omnigraph.tables.adjacency.nodes import CodedColumn
 
 FEW_TARGETS = 4
@@ -58,9 +56,6 @@ class PathSource:
     is_every: bool = False
 
     def column(self, name: str, numbers: np.ndarray) -> pa.Array:
-        import numpy as np
-        import pyarrow as pa
-
         missing = numbers < 0
         known = np.where(missing, 0, numbers)
         if name in ("length", "cost"):
@@ -102,8 +97,6 @@ class PathFinder:
 
     def between(self, starts: np.ndarray, ends: np.ndarray) -> PathSource:
         """The paths between pairs of ends."""
-        import numpy as np
-
         path = self.forward.expansion.path
         assert path is not None
         if path.weight is not None:
@@ -145,8 +138,6 @@ class PathFinder:
     def _of_hops(
         self, owners: np.ndarray, starts: np.ndarray, ends: np.ndarray, reached: np.ndarray, lengths: np.ndarray
     ) -> PathSource:
-        import numpy as np
-
         def way(number: int) -> Way:
             return self._way(int(starts[number]), int(ends[number]), int(lengths[number]))
 
@@ -164,8 +155,6 @@ class PathFinder:
 
     def _layers(self, start: int, end: int, length: int) -> list[np.ndarray]:
         """The nodes at which a path may be after each hop, ascending. Each of them is so many hops from the end."""
-        import numpy as np
-
         half = length // 2
         ahead = [np.array([start], np.int32), *_without(self.forward.levels(start, 1, half), start)]
         behind = [np.array([end], np.int32), *_without(self.backward.levels(end, 1, length - half), end)]
@@ -178,15 +167,11 @@ class PathFinder:
 
     def _steps(self, numbers: Sequence[int] | np.ndarray, allowed: np.ndarray, *, is_forward: bool = True) -> Steps:
         """The edges from these nodes to allowed ones, which are ascending."""
-        import numpy as np
-
         owners, targets, edges = self._edges_from(np.asarray(numbers, np.int32), is_forward=is_forward)
         kept = is_member(targets, allowed)
         return owners[kept], targets[kept], edges[kept]
 
     def _edges_from(self, numbers: np.ndarray, *, is_forward: bool) -> Steps:
-        import numpy as np
-
         listed = self.edges.edges
         assert listed is not None, "a path has edges"
         self.forward.arguments.deadline.check()
@@ -198,8 +183,6 @@ class PathFinder:
         return owners, targets, edges
 
     def _smallest_node(self, numbers: np.ndarray) -> int:
-        import numpy as np
-
         keys = self.nodes.order_keys(numbers)
         assert keys is not None, "paths are among nodes of one type"
         return int(numbers[np.argmin(keys)])
@@ -231,8 +214,6 @@ class PathFinder:
 
     def _longer(self, block: EqualPaths, allowed: np.ndarray, *, is_forward: bool = True) -> EqualPaths:
         """The paths with one more hop."""
-        import numpy as np
-
         ends = np.unique(block.nodes[:, -1])
         owners, targets, edges = self._steps(ends, np.sort(allowed), is_forward=is_forward)
         matches = Matches(np.searchsorted(ends, block.nodes[:, -1]), owners)
@@ -248,8 +229,6 @@ class PathFinder:
 
     def _listed(self, blocks: Sequence[tuple[int, EqualPaths]], *, is_forward: bool) -> PathSource:
         """Paths that were listed, each block with its owner."""
-        import numpy as np
-
         counts = [len(block.nodes) for _, block in blocks]
         lengths = np.repeat(np.array([block.edges.shape[1] for _, block in blocks], np.int64), counts)
         owners = np.repeat(np.array([owner for owner, _ in blocks], np.int64), counts)
@@ -269,8 +248,6 @@ class PathFinder:
 
     def _lightest(self, starts: np.ndarray, ends: np.ndarray | None) -> PathSource:
         """To the given ends, one for each start, or to all that can be reached."""
-        import numpy as np
-
         begun = np.unique(starts)
         if len(begun) > MAX_STARTS:
             raise NotCovered
@@ -294,9 +271,6 @@ class PathFinder:
 
     def weighted_steps(self, numbers: np.ndarray, *, is_forward: bool) -> tuple[Steps, np.ndarray]:
         """The edges from these nodes that have a weight, and their weights."""
-        import numpy as np
-        import pyarrow as pa
-
         path = self.forward.expansion.path
         assert path is not None
         assert path.weight is not None, "asked for the lightest"
@@ -317,8 +291,6 @@ class EqualPaths:
 
     @staticmethod
     def at(start: int) -> EqualPaths:
-        import numpy as np
-
         return EqualPaths(np.array([[start]], np.int32), np.zeros((1, 0), np.int64))
 
 
@@ -338,8 +310,6 @@ class LightestPaths:
     hops: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
-        import numpy as np
-
         width = self.finder.forward.neighbours.width
         costs, hops = np.full(width, np.inf), np.zeros(width, np.int64)
         object.__setattr__(self, "costs", costs)
@@ -367,14 +337,10 @@ class LightestPaths:
 
     @cached_property
     def reached(self) -> np.ndarray:
-        import numpy as np
-
         return np.flatnonzero(np.isfinite(self.costs)).astype(np.int32)
 
     def way(self, end: int) -> Way:
         """Among the lightest paths with the fewest hops, the one whose ids are the smallest."""
-        import numpy as np
-
         hops, finder = int(self.hops[end]), self.finder
         on_path = [np.array([end], np.int32)]
         for place in range(hops - 1, -1, -1):
@@ -394,8 +360,6 @@ class LightestPaths:
 
     def _cost_at(self, level: int, numbers: np.ndarray) -> np.ndarray:
         """What nodes cost at a level; not a number where they are not in it."""
-        import numpy as np
-
         nodes, costs = self.levels[level]
         at = np.minimum(np.searchsorted(nodes, numbers), len(nodes) - 1)
         return np.where(nodes[at] == numbers, costs[at], np.nan)
@@ -406,8 +370,6 @@ def one_by_one(way: Callable[[int], Way]) -> Listing:
     ways: dict[int, Way] = {}
 
     def listing(name: Literal["nodes", "edges"], numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        import numpy as np
-
         wanted = numbers.tolist()
         ways.update((number, way(number)) for number in wanted if number not in ways)
         parts = [ways[number][0 if name == "nodes" else 1] for number in wanted]
@@ -423,8 +385,6 @@ def _without(levels: list[np.ndarray], number: int) -> list[np.ndarray]:
 
 def distance(forward: HopWalk, backward: HopWalk, start: int, end: int, most: int) -> int:
     """The length of a shortest path; -1 if there is none of at most so many hops. Searched from the side with fewer nodes."""
-    import numpy as np
-
     if start == end:
         return -1
     size = forward.neighbours.width
@@ -448,8 +408,6 @@ def distance(forward: HopWalk, backward: HopWalk, start: int, end: int, most: in
 
 def path_pairs(forward: HopWalk, backward: HopWalk, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """The length of a shortest path for each of these pairs; -1 if there is none within the bounds."""
-    import numpy as np
-
     low, high = forward.expansion.min_hops, forward.expansion.max_hops
     lengths = np.full(len(starts), -1, np.int64)
     unique = np.unique(starts)
@@ -469,8 +427,6 @@ def path_pairs(forward: HopWalk, backward: HopWalk, starts: np.ndarray, ends: np
 
 
 def _distances(walk: HopWalk, start: int, most: int) -> np.ndarray:
-    import numpy as np
-
     distances = np.full(walk.neighbours.width, -1, np.int64)
     for place, level in enumerate(walk.levels(start, 1, most)):
         distances[level] = place + 1
@@ -479,8 +435,6 @@ def _distances(walk: HopWalk, start: int, most: int) -> np.ndarray:
 
 def paths_from(walk: HopWalk, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(position in `starts`, node reached, length) of all shortest paths from the given nodes, each of which occurs once."""
-    import numpy as np
-
     low, high = walk.expansion.min_hops, walk.expansion.max_hops
     if len(starts) > MAX_STARTS:
         raise NotCovered

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from omnigraph._internal.lazy_imports import np
 from omnigraph.errors import ArithmeticOverflow, ResourceExhausted
 from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.interpreter import NotInterpreted
@@ -15,9 +14,6 @@ from omnigraph.read.executor.matching import PatternMatcher
 from omnigraph.read.executor.sources import NodeSource
 from omnigraph.read.executor.walks import HopWalk
 from omnigraph.snapshot import View
-
-if TYPE_CHECKING:
-    import numpy as np
 
 MAX_MATCHES = 2**40
 """More matches than this are refused: to make a hundred million of them a second would take hours."""
@@ -84,8 +80,6 @@ class _Sizes:
 
     def _behind(self, variable: str, pending: list[Expansion]) -> np.ndarray:
         """How many matches of the rest of its tree each node of a variable has. Removes what it followed."""
-        import numpy as np
-
         self.left.remove(variable)
         self.matcher.reserve(self.sources[variable].size, 1)
         numbers = self._nodes(variable)

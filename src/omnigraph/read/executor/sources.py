@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from omnigraph._internal.lazy_imports import np, pa
 from omnigraph.read.executor.bindings import NotCovered
 from omnigraph.read.inputs.adjacency import GraphArrays, whole
 from omnigraph.tables.adjacency.edges import NumberedEdges
 from omnigraph.tables.adjacency.index import FEW_CELLS
 from omnigraph.tables.adjacency.nodes import CodedColumn
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 MIN_CODED = 4_096
 """For fewer rows than this, a column's values are read and compared as they are."""
@@ -62,8 +59,6 @@ class NodeSource:
     @cached_property
     def living(self) -> np.ndarray:
         """All numbers, ascending."""
-        import numpy as np
-
         parts = []
         for type_name, offset in zip(self.types, self.offsets, strict=False):
             nodes = self.compact.nodes(type_name)
@@ -76,8 +71,6 @@ class NodeSource:
 
     def kinds(self, numbers: np.ndarray) -> np.ndarray:
         """The position of each number's type among the types."""
-        import numpy as np
-
         return np.searchsorted(np.array(self.offsets[1:]), numbers, "right")
 
     def column(self, name: str, numbers: np.ndarray) -> pa.Array:
@@ -102,9 +95,6 @@ class NodeSource:
         return self.compact.columns(type_name, [name], numbers)[name]
 
     def _mixed(self, name: str, numbers: np.ndarray) -> pa.Array:
-        import numpy as np
-        import pyarrow as pa
-
         kinds, parts, places = self.kinds(numbers), [], []
         for place, (type_name, offset) in enumerate(zip(self.types, self.offsets, strict=False)):
             chosen = np.flatnonzero(kinds == place)
@@ -118,8 +108,6 @@ class NodeSource:
         return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
 
     def codes(self, name: str, rows: int) -> CodedColumn | None:
-        import pyarrow as pa
-
         if not self.is_single or rows < MIN_CODED or name == "id":
             return None
         if pa.types.is_nested(self.compact.view.schema(f"node:{self.types[0]}").field(name).type):
@@ -131,8 +119,6 @@ class NodeSource:
 
     def type_names(self, numbers: np.ndarray) -> pa.Array | None:
         """The type of each number, if there are several."""
-        import pyarrow as pa
-
         if self.is_single:
             return None
         return _with_nulls(numbers, lambda known: pa.array(self.types).take(pa.array(self.kinds(known))))
@@ -173,8 +159,6 @@ class ValueSource:
     values: pa.Array
 
     def column(self, name: str, numbers: np.ndarray) -> pa.Array:
-        import pyarrow as pa
-
         return _with_nulls(numbers, lambda known: self.values.take(pa.array(known)))
 
     def codes(self, name: str, rows: int) -> CodedColumn | None:
@@ -193,8 +177,6 @@ class RelationSource:
     types: tuple[str, ...] = ()
 
     def column(self, name: str, numbers: np.ndarray) -> pa.Array:
-        import pyarrow as pa
-
         return whole(self.rows.column(self.names[name])).take(pa.array(numbers))
 
     def codes(self, name: str, rows: int) -> CodedColumn | None:
@@ -224,9 +206,6 @@ class StageSource:
 
 
 def _with_nulls(numbers: np.ndarray, read: Callable[[np.ndarray], pa.Array]) -> pa.Array:
-    import numpy as np
-    import pyarrow as pa
-
     present = numbers >= 0
     if present.all():
         return read(numbers)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.interpreter import Interpreter, as_mask
 from omnigraph.expressions.usage import blocks, references
 from omnigraph.language.query.plan import Aggregate, Binary, CountOf, EntityRef, Exists, Expression
 from omnigraph.read.executor.bindings import Bindings, dense_codes
 from omnigraph.read.executor.sources import ColumnSource, NodeSource
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 Precomputed = Callable[[Expression], "pa.Array"]
 """The values of aggregates and blocks, one for each row."""
@@ -83,8 +80,6 @@ class Evaluator:
 
     def _by_codes(self, condition: Expression, rows: Bindings) -> np.ndarray | None:
         """A condition on one column with few distinct values is evaluated once for each of these."""
-        import numpy as np
-
         columns = set(references(condition))
         if len(columns) != 1 or blocks(condition):
             return None
@@ -108,10 +103,6 @@ class Evaluator:
 
 def sort_codes(values: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
     """(integers that sort as the values do, which values are not null); None if none is."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     valid = None if values.null_count == 0 else np.asarray(values.is_valid())
     type_ = values.type
     if pa.types.is_string(type_):
@@ -150,8 +141,6 @@ def _list_key(value: Any) -> tuple[Any, ...]:
 
 def _record_codes(values: pa.StructArray) -> np.ndarray:
     """Records sort value by value, nulls first."""
-    import numpy as np
-
     keys: list[np.ndarray] = []
     for cells in values.flatten():
         codes, valid = sort_codes(cells)
@@ -166,9 +155,6 @@ def _record_codes(values: pa.StructArray) -> np.ndarray:
 
 def group_codes(values: pa.Array) -> np.ndarray:
     """Integers from 0 on that are equal for equal values; 0 for null."""
-    import numpy as np
-    import pyarrow as pa
-
     if pa.types.is_string(values.type):
         indices = values.dictionary_encode().indices
         return np.asarray(indices.fill_null(-1)).astype(np.int64) + 1

@@ -5,17 +5,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from omnigraph._internal.lazy_imports import np
 from omnigraph.expressions.functions import Arguments
 from omnigraph.language.query.plan import Direction, Expansion
 from omnigraph.read.executor.bindings import Matches, NotCovered, are_among
 from omnigraph.read.inputs.adjacency import GraphArrays
 from omnigraph.tables.adjacency.csr import FEW_OF_ALL, Adjacency
 from omnigraph.tables.ascending import distinct, is_member, union
-
-if TYPE_CHECKING:
-    import numpy as np
 
 FEW_SOURCES = 32
 """From up to this many nodes, walks of several hops mark what they have seen, one node after the other."""
@@ -59,16 +57,12 @@ class NodeNeighbours:
 
     def degrees(self) -> np.ndarray:
         """How many neighbours each node has."""
-        import numpy as np
-
         if self._whole is not None:
             return self._whole.degrees()
         return np.bincount(self.expand(np.arange(self.size))[0], minlength=self.size)
 
     def sums(self, values: np.ndarray, highest: float) -> np.ndarray:
         """The sum of the neighbours' values of each node; no value is further from 0 than `highest`."""
-        import numpy as np
-
         if self._whole is not None:
             return self._whole.sums(values, highest)
         owners, targets = self.expand(np.arange(self.size))
@@ -89,8 +83,6 @@ class NodeNeighbours:
 
     def any_order(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Like `expand`, in any order and with repetitions."""
-        import numpy as np
-
         if len(self.parts) == 1:
             return self.parts[0].expand(numbers)
         owners, targets = zip(*(part.expand(numbers) for part in self.parts), strict=True)
@@ -98,8 +90,6 @@ class NodeNeighbours:
 
     def exact_counts(self, numbers: np.ndarray) -> np.ndarray:
         """How many neighbours each number has; one that several edges lead to counts once."""
-        import numpy as np
-
         if len(self.parts) == 1:
             return self.counts(numbers).astype(np.int64, copy=False)
         nodes, places = np.unique(numbers, return_inverse=True)
@@ -107,8 +97,6 @@ class NodeNeighbours:
 
     def connects(self, near: np.ndarray, far: np.ndarray) -> np.ndarray:
         """For which pairs of nodes the second is a neighbour of the first."""
-        import numpy as np
-
         if len(near) * FEW_OF_ALL > self.parts[0].size:
             keys = near.astype(np.int64) * self.width + far
             kept = np.zeros(len(near), bool)
@@ -122,8 +110,6 @@ class NodeNeighbours:
 
     def expand(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(position in `numbers`, neighbour) for every neighbour of every number, in order."""
-        import numpy as np
-
         owners, targets = self.any_order(numbers)
         if len(self.parts) == 1:
             return owners, targets
@@ -179,8 +165,6 @@ class HopWalk:
         return self._reach(numbers, most)
 
     def _reach(self, numbers: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-        import numpy as np
-
         sources = distinct(numbers)
         if len(sources) <= FEW_SOURCES:
             low, high = self.expansion.min_hops, self.expansion.max_hops
@@ -199,8 +183,6 @@ class HopWalk:
 
     def _from_many(self, sources: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
         """(source, node reached) pairs, level by level for all sources together."""
-        import numpy as np
-
         width = self.neighbours.width
         near, far = sources.astype(np.int64), sources
         seen, distance, total, low = near * width + far, 0, 0, self.expansion.min_hops
@@ -224,8 +206,6 @@ class HopWalk:
 
     def levels(self, source: int, low: int, high: int) -> list[np.ndarray]:
         """What is first reached at each distance from `low` to `high`. From 1 on, a stored self-loop reaches the source."""
-        import numpy as np
-
         size = self.neighbours.width
         seen, distance = np.zeros(size, bool), 0
         seen[source] = True
@@ -242,8 +222,6 @@ class HopWalk:
 
     def _next(self, frontier: np.ndarray, seen: np.ndarray, looped: int | None) -> np.ndarray:
         """The neighbours that were not seen; and `looped`, if it is one of them."""
-        import numpy as np
-
         _, targets = self.neighbours.any_order(frontier)
         if len(targets) * 16 < len(seen):
             fresh = np.unique(targets[~seen[targets]])
@@ -256,8 +234,6 @@ class HopWalk:
 
 
 def _marked(numbers: np.ndarray, size: int) -> np.ndarray:
-    import numpy as np
-
     mark = np.zeros(size, bool)
     mark[numbers] = True
     return mark

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph._internal.deadlines import NEVER, Deadline
+from omnigraph._internal.lazy_imports import np, pa
 from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.usage import all_patterns
 from omnigraph.language.query.plan import Aggregate, Direction, ReadPlan, is_aggregated
@@ -20,9 +21,6 @@ from omnigraph.tables.adjacency.segment import HeldArrays, SegmentLostError
 from omnigraph.tables.ascending import IntegerSet, distinct, is_member, union
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
     from omnigraph.read.sql.shapes import RelationalQuery
 
 Made = TypeVar("Made")
@@ -90,8 +88,6 @@ class GraphArrays:
 
     def ordinal_ends(self, edge: str) -> tuple[np.ndarray, np.ndarray]:
         """Like `ends`, as positions among the sorted ids; -1 for a missing node."""
-        import numpy as np
-
         ends = self.ends(edge)
         nodes = (self.nodes(key.partition(":")[2]) for key in self._ends_of(edge))
         src, dst = (
@@ -134,8 +130,6 @@ class GraphArrays:
 
     def pair_set(self, edge: str, direction: Direction, width: int) -> IntegerSet:
         """Every pair of neighbours as `node * width + neighbour`."""
-        import numpy as np
-
         adjacency, edges = self.neighbours(edge, direction), self._edges(edge)
 
         def pairs() -> IntegerSet:
@@ -170,8 +164,6 @@ class GraphArrays:
         """A node column by node number."""
         table = self.view.table(f"node:{type_name}")
         if table is None:
-            import numpy as np
-
             empty = whole(self.view.schema(f"node:{type_name}").empty_table().column(name))
             return NumberedColumn(empty, np.zeros(0, np.int32), empty, 0)
         return self._tables.adjacency.column(table, self.nodes(type_name), name)
@@ -208,23 +200,16 @@ class GraphArrays:
 
 @lru_cache
 def _no_nodes() -> Nodes:
-    import numpy as np
-    import pyarrow as pa
-
     none = np.zeros(0, np.int64)
     return Nodes(Numbering(sorted_ids(pa.array([], pa.utf8()), none, 0, ())), 0, None, Cover(none, (), ()), ())
 
 
 @lru_cache
 def _no_edges() -> Csr:
-    import numpy as np
-
     return Csr(HeldArrays({"starts": np.zeros(1, np.int32), "targets": np.zeros(0, np.int32)}))
 
 
 def _no_ends() -> EndNumbers:
-    import numpy as np
-
     return EndNumbers(np.zeros(0, np.int32), np.zeros(0, np.int32))
 
 
@@ -251,8 +236,6 @@ def has_ordinals(plan: ReadPlan) -> bool:
 
 
 def whole(column: pa.ChunkedArray) -> pa.Array:
-    import pyarrow as pa
-
     if column.num_chunks == 1:
         return column.chunk(0)
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
@@ -266,8 +249,6 @@ def reachable(
     A source is at distance 0 from itself; if that is below the minimum, only a stored self-loop reaches it again, at distance 1. Raises ResourceExhausted for more
     than fits in memory.
     """
-    import numpy as np
-
     memory = arguments.memory
     with memory.holding(BYTES_PER_PAIR * int(adjacency.counts(frontier).sum())):
         owners, targets = adjacency.expand(frontier)
@@ -293,8 +274,6 @@ def reachable(
 
 def _next_level(adjacency: Adjacency, level: np.ndarray, width: int, arguments: Arguments) -> np.ndarray:
     """The pairs one hop further, each once. They are made in pieces: hubs are reached again and again."""
-    import numpy as np
-
     ends = level % width
     piece_of = np.cumsum(adjacency.counts(ends)) // EXPANDED_AT_ONCE
     cuts = np.flatnonzero(np.diff(piece_of)) + 1

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from omnigraph._internal.deadlines import Deadline
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.tables.lance_errors import translated
 from omnigraph.tables.table import Table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class Stream:
     """Batches that are read once. The engine that reads them reports only that reading failed; `failure` is the reason."""
 
     def __init__(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-        import pyarrow as pa
-
         self.failure: BaseException | None = None
         self._reader = pa.RecordBatchReader.from_batches(schema, self._noted(batches))
 
@@ -35,8 +30,6 @@ class Stream:
 
 def read_table(table: Table, columns: Sequence[str], filter: str | None, deadline: Deadline) -> pa.Table:
     """The rows that a filter keeps."""
-    import pyarrow as pa
-
     if deadline.is_never:
         return table.read(columns, filter)
     with translated(table.path):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import pa, pc
 from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.predicates import Predicate
 from omnigraph.language.catalog import EdgeType
@@ -13,9 +13,6 @@ from omnigraph.read.inputs.scans import Stream, read_table, scan_table
 from omnigraph.read.search.candidates import Computing, find_candidates
 from omnigraph.read.sql.shapes import KEY, MARK, TYPE, HopInput, NodeInput
 from omnigraph.snapshot import View
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BATCH_ROWS = 1_024
 """Rows per batch when texts or vectors are scored."""
@@ -61,8 +58,6 @@ def read_nodes(
 
     `by_scan`: the search indexes were tried already.
     """
-    import pyarrow as pa
-
     tables = [_read_type(view, node, type_name, arguments, ids, by_scan) for type_name in node.types]
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
@@ -70,8 +65,6 @@ def read_nodes(
 def _read_type(
     view: View, node: NodeInput, type_name: str, arguments: Arguments, ids: Sequence[str] | None, by_scan: bool
 ) -> pa.Table:
-    import pyarrow as pa
-
     key = f"node:{type_name}"
     table, filter_text, names = view.table(key), Predicate(node.filters, arguments).filter, stored_columns(node)
     if table is None:
@@ -103,8 +96,6 @@ def shaped(
     computing: Computing | None = None,
 ) -> pa.Table:
     """Rows of one type under the names of the tree."""
-    import pyarrow as pa
-
     arrays = {KEY: rows.column("id")}
     if len(node.types) > 1:
         arrays[TYPE] = pa.repeat(pa.scalar(type_name, pa.utf8()), rows.num_rows)
@@ -117,8 +108,6 @@ def shaped(
 
 def stream_nodes(view: View, node: NodeInput, arguments: Arguments) -> Stream:
     """The rows of `read_nodes` as a stream that is read once, for inputs that should not be held in memory."""
-    import pyarrow as pa
-
     empty = shaped(view, node, node.types[0], view.schema(f"node:{node.types[0]}").empty_table(), arguments)
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -143,8 +132,6 @@ def stream_nodes(view: View, node: NodeInput, arguments: Arguments) -> Stream:
 
 def read_edges(view: View, hop: HopInput, arguments: Arguments) -> pa.Table:
     """Every edge of the hop's types: src, dst, and where edges are read their ids, columns and, of several types, the type."""
-    import pyarrow as pa
-
     bound = hop.expansion.reads_edges
     names = list(dict.fromkeys(["src", "dst", *(["id"] if bound else []), *(c.stored for c in hop.columns)]))
     filter_text = Predicate(hop.filters, arguments).filter
@@ -167,9 +154,6 @@ def read_edges(view: View, hop: HopInput, arguments: Arguments) -> pa.Table:
 
 def _with_types(rows: pa.Table, edge: EdgeType) -> pa.Table:
     """The ends of edges with the types of their nodes."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     for place, kind in ((0, edge.source), (1, edge.target)):
         ends = pc.binary_join_element_wise(rows.column(place), pa.scalar(kind), pa.scalar(MARK))
         rows = rows.set_column(place, rows.column_names[place], ends)
@@ -177,8 +161,6 @@ def _with_types(rows: pa.Table, edge: EdgeType) -> pa.Table:
 
 
 def edge_relation(hop: HopInput, rows: pa.Table) -> pa.Table:
-    import pyarrow as pa
-
     arrays = {"src": rows.column("src"), "dst": rows.column("dst")}
     if hop.expansion.reads_edges:
         arrays["id"] = rows.column("id")

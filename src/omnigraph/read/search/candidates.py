@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from omnigraph._internal.deadlines import NEVER, Deadline
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.errors import UsageError
 from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.predicates import Predicate, conjuncts
@@ -27,10 +27,6 @@ from omnigraph.tables.addresses import ROW_ID
 from omnigraph.tables.indexes import IndexSpec, coverage
 from omnigraph.tables.searching import find_nearest, find_text
 from omnigraph.tables.table import Table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 MIN_TEXT_ROWS = 10_000
 """Smaller tables are scanned."""
@@ -193,8 +189,6 @@ def _named(arm: Nearest | Bm25) -> str:
 
 def _union(pieces: Sequence[pa.Table]) -> pa.Table:
     """Each row once."""
-    import pyarrow as pa
-
     if len(pieces) == 1:
         return pieces[0]
     rows = pa.concat_tables(pieces)

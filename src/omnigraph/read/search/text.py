@@ -22,15 +22,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.language.catalog import Language, Metric
 from omnigraph.language.query.plan import TextKind
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-
 
 # Exact vector distances: computed in double precision, rounded once to F32. Smaller is nearer.
 #
@@ -39,17 +35,12 @@ if TYPE_CHECKING:
 
 def distances(cells: pa.ChunkedArray | pa.Array, query: Sequence[float], metric: Metric = "cosine") -> pa.Array:
     """The distance of each vector to the query; null for a missing vector, and for the angle with a zero vector."""
-    import pyarrow as pa
-
     chunks = cells.chunks if isinstance(cells, pa.ChunkedArray) else [cells]
     parts = [_distances(chunk, query, metric) for chunk in chunks]
     return pa.concat_arrays(parts) if parts else pa.array([], pa.float32())
 
 
 def _distances(chunk: pa.Array, query: Sequence[float], metric: Metric) -> pa.Array:
-    import numpy as np
-    import pyarrow as pa
-
     wanted = np.asarray(query, dtype=np.float64)
     if len(chunk) == 0:
         return pa.array([], pa.float32())
@@ -71,8 +62,6 @@ def _distances(chunk: pa.Array, query: Sequence[float], metric: Metric) -> pa.Ar
 
 
 def _matrix(chunk: pa.Array, width: int) -> np.ndarray:
-    import numpy as np
-
     flat = chunk.values.slice(chunk.offset * width, len(chunk) * width)
     numbers = flat.to_numpy(zero_copy_only=False)
     return np.asarray(numbers, dtype=np.float64).reshape(len(chunk), width)
@@ -171,8 +160,6 @@ def matches(
     cells: pa.ChunkedArray | pa.Array, kind: TextKind, query: str, language: Language, max_edits: int = 0
 ) -> pa.Array:
     """One truth value per text, never null."""
-    import pyarrow as pa
-
     is_match = _matcher(kind, query, language, max_edits)
     return pa.array([text is not None and is_match(text) for text in cells.to_pylist()], pa.bool_())
 
@@ -246,8 +233,6 @@ class TextTotals:
 
 
 def totals(cells: pa.ChunkedArray | pa.Array) -> TextTotals:
-    import pyarrow.compute as pc
-
     length = pc.sum(pc.count_substring_regex(cells, _COUNTED_WORD)).as_py()
     return TextTotals(len(cells) - cells.null_count, length or 0)
 
@@ -272,8 +257,6 @@ def statistics(total: TextTotals, holding: Mapping[str, int], language: Language
 
 def scores(cells: pa.ChunkedArray | pa.Array, statistics: Statistics) -> pa.Array:
     """The BM25 score of each text, as F32; null without a match."""
-    import pyarrow as pa
-
     return pa.array([score(text, statistics) for text in cells.to_pylist()], pa.float32())
 
 

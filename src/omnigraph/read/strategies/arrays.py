@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.errors import ArithmeticOverflow
 from omnigraph.expressions.interpreter import NotInterpreted
 from omnigraph.expressions.predicates import conjuncts, stated_column
@@ -267,8 +268,6 @@ def _any(read: Read) -> ResultAnswer | None:
 
 def _subtracted(read: Read, plans: tuple[ReadPlan, ReadPlan]) -> ResultAnswer | None:
     """The counts of the first plan less those of the second."""
-    import pyarrow as pa
-
     parts = [Read(read.view, plan, read.arguments, read.mode) for plan in plans]
     answers = [answered for part in parts if (answered := _any(part)) is not None]
     tables = [answered.table for answered in answers if isinstance(answered.table, pa.Table)]

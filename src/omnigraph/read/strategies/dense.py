@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from omnigraph._internal.lazy_imports import np, pa
 from omnigraph.errors import ResourceExhausted
 from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.predicates import Predicate
@@ -16,10 +17,6 @@ from omnigraph.read.strategies.strategy import InputChoice, Read, Strategy, Tree
 from omnigraph.snapshot import View
 from omnigraph.tables.adjacency.nodes import Nodes
 from omnigraph.tables.ascending import distinct
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 MAX_PAIRS = 50_000_000
 """More pairs than this are not built here: the tree's own SQL computes them over integer edges, and may spill."""
@@ -62,9 +59,6 @@ class _Dense:
             self._hop(hop)
 
     def _node(self, node: NodeInput) -> pa.Table:
-        import numpy as np
-        import pyarrow as pa
-
         type_name = node.types[0]
         nodes = self.compact.nodes(type_name)
         if node.computed:
@@ -84,8 +78,6 @@ class _Dense:
         return column.whole if nodes.is_plain else column.take(living)
 
     def _hop(self, hop: HopInput) -> None:
-        import pyarrow as pa
-
         expansion = hop.expansion
         if expansion.edge_variable is not None:
             self.relations[hop.edges] = self._edges(hop)
@@ -122,8 +114,6 @@ class _Dense:
 
     def _reach(self, hop: HopInput) -> tuple[np.ndarray, np.ndarray] | None:
         """Breadth first from the end with fewer nodes; None if there would be too many pairs."""
-        import numpy as np
-
         expansion = hop.expansion
         type_ = self.view.catalog.edges[expansion.edge]
         nodes = self.compact.nodes(type_.source)
@@ -169,8 +159,6 @@ class _Dense:
 
     def _edges(self, hop: HopInput) -> pa.Table:
         """Every edge, with its ends as ordinals."""
-        import pyarrow as pa
-
         src, dst = self.compact.ordinal_ends(hop.expansion.edge)
         table = self.view.table(hop.table_key)
         names = list(dict.fromkeys(["id", *(column.stored for column in hop.columns)]))

@@ -6,8 +6,8 @@ An engine takes longer to plan such a query than this takes to answer it. Condit
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.errors import ArithmeticOverflow
 from omnigraph.expressions.interpreter import NotInterpreted
 from omnigraph.expressions.predicates import conjuncts
@@ -22,10 +22,6 @@ from omnigraph.read.inputs.adjacency import whole
 from omnigraph.read.sql.shapes import EDGE, KEY, SOURCE, TARGET
 from omnigraph.read.strategies.reduction import Reduced, reduced
 from omnigraph.read.strategies.strategy import Read, ResultAnswer, Strategy
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 
 def is_direct(plan: ReadPlan) -> bool:
@@ -65,9 +61,6 @@ DIRECT = Strategy("direct", frozenset({"auto", "index"}), _answer)
 
 def _parts(matcher: PatternMatcher, small: Reduced) -> Iterator[Bindings]:
     """The rows of each expansion, and of each variable that none leads to, by their positions among the rows of variables."""
-    import numpy as np
-    import pyarrow as pa
-
     query, relations = small.prepared.query, small.relations
     types = {binding.variable: binding.types for binding in small.prepared.plan.pattern.bindings}
     ids: dict[str, pa.Array] = {}
@@ -105,9 +98,6 @@ def _parts(matcher: PatternMatcher, small: Reduced) -> Iterator[Bindings]:
 
 def _places(cells: pa.ChunkedArray, ids: pa.Array) -> np.ndarray:
     """The position of each id, or -1."""
-    import numpy as np
-    import pyarrow.compute as pc
-
     return np.asarray(pc.fill_null(pc.index_in(whole(cells), value_set=ids), -1))
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from omnigraph._internal.lazy_imports import np, pa
 from omnigraph.errors import ArithmeticOverflow
 from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.interpreter import Interpreter, as_mask, is_interpreted
@@ -36,10 +37,6 @@ from omnigraph.tables.adjacency.nodes import Nodes
 from omnigraph.tables.changed_table import ChangedTable
 from omnigraph.values.literals import canonical_text
 from omnigraph.values.types import PropertyType, Scalar
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 FLIPPED: dict[str, Direction] = {"out": "in", "in": "out", "both": "both"}
 MAX_NAMED = 64
@@ -270,8 +267,6 @@ class _Walk:
         return nodes
 
     def _begin(self, ids: list[str]) -> None:
-        import numpy as np
-
         start = self.form.start
         self.looked_up = None if self.form.ways else self._inline_rows(ids)
         if self.looked_up is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.language.query.plan import Aggregate, EntityRef, ReadPlan
 from omnigraph.read.strategies.strategy import InputChoice, Read, ResultAnswer, Strategy
 
@@ -9,8 +10,6 @@ from omnigraph.read.strategies.strategy import InputChoice, Read, ResultAnswer, 
 def _answer(read: Read) -> ResultAnswer | None:
     if not _is_bare_count(read.plan):
         return None
-    import pyarrow as pa
-
     binding = read.plan.pattern.bindings[0]
     total = sum(read.view.rows(f"node:{type_name}") for type_name in binding.types)
     table = pa.table({column.name: pa.array([total], pa.int64()) for column in read.plan.projections})

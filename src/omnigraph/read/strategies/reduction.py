@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from omnigraph._internal.caches import LruCache
+from omnigraph._internal.lazy_imports import pa, pc
 from omnigraph.errors import ArithmeticOverflow
 from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.interpreter import NotInterpreted, satisfying
@@ -28,9 +29,6 @@ from omnigraph.tables.ascending import distinct
 from omnigraph.values.arrow import arrow_type
 from omnigraph.values.literals import canonical_text
 from omnigraph.values.types import PropertyType, Scalar
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 MAX_FRONTIER = 1_024
 MAX_HOPS = 6
@@ -228,8 +226,6 @@ class _Reduction:
 
     def _implied(self, node: NodeInput, named: _Named) -> pa.Table | None:
         """The rows of a node of which only the key matters, if the key is fixed: its edges tell whether it exists."""
-        import pyarrow as pa
-
         telling = [hop for hop in self.query.hops if hop.expansion.min_hops > 0]
         if node.computed or not any(node.place in hop.places and hop.narrows(node.place) for hop in telling):
             return None
@@ -349,8 +345,6 @@ class _Reduction:
         return hop.expansion.direction if end == 0 else opposite[hop.expansion.direction]
 
     def _pairs_by_adjacency(self, hop: HopInput, ids: list[str], end: int) -> pa.Table:
-        import pyarrow as pa
-
         expansion, direction = hop.expansion, self._direction(hop, end)
         type_ = self.view.catalog.edges[expansion.edge]
         near, far = (type_.target, type_.source) if direction == "in" else (type_.source, type_.target)
@@ -365,8 +359,6 @@ class _Reduction:
         return pa.table(dict(zip(_names(end), ends, strict=True)))
 
     def _pairs_by_lookup(self, hop: HopInput, ids: list[str], end: int) -> pa.Table:
-        import pyarrow as pa
-
         expansion, ways = hop.expansion, self._ways(hop, end)
         pairs = self._neighbours(hop, ways, ids)
         if not expansion.is_step:
@@ -416,9 +408,6 @@ class _Reduction:
 
     def _edges(self, hop: HopInput, ids: list[str], end: int) -> pa.Table:
         """One row per edge at these nodes, with its ends as the expansion sees them."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         table, predicate = self.view.table(hop.table_key), Predicate(hop.filters, self.arguments)
         names = list(dict.fromkeys(["src", "dst", "id", *(column.stored for column in hop.columns)]))
         tables: list[pa.Table] = []

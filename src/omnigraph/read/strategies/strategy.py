@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.expressions.functions import Arguments
 from omnigraph.language.query.plan import UNBOUNDED, Expansion, ReadPlan
 from omnigraph.read.result import Values
 from omnigraph.snapshot import View
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from omnigraph.read.sql.compiler import PreparedQuery
     from omnigraph.read.sql.shapes import Keys
 

@@ -9,6 +9,7 @@ import json
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.api.changes import ChangeJson
 from omnigraph.api.history import ServedCommit, TagJson
 from omnigraph.api.structs import JsonObject, present
@@ -24,8 +25,6 @@ from omnigraph.server.headers import accepts
 from omnigraph.server.pages import PagePosition, limit_of, pinned, place_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from omnigraph.changes.entity_changes import EntityChange
     from omnigraph.history.values import Commit
 
@@ -89,7 +88,6 @@ def _changed(change: EntityChange) -> list[str]:
 
 def _change_table(changes: list[JsonObject]) -> pa.Table:
     """Changes as rows; the images are JSON text, because each type has properties of its own."""
-    import pyarrow as pa
 
     def image(change: JsonObject, side: str) -> str | None:
         return json.dumps(change[side], ensure_ascii=False) if side in change else None

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omnigraph._internal.lazy_imports import pa
 from omnigraph.api.structs import JsonObject
 from omnigraph.api.writes import ServedLoad
 from omnigraph.errors import NotFound, RecordError, UsageError
@@ -23,8 +24,6 @@ from omnigraph.server.settings import too_large
 from omnigraph.storage.options import scheme_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from omnigraph.graph.maintenance import PreparedWrite
     from omnigraph.load.receipt import LoadReceipt
 
@@ -286,8 +285,6 @@ def _load_arrow(call: RouteCall, place: Path) -> HandlerResult:
 
 
 def _arrow_table(place: Path) -> pa.Table:
-    import pyarrow as pa
-
     try:
         with pa.memory_map(str(place)) as file:
             table = pa.ipc.open_stream(file).read_all()
