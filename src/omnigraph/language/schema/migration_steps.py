@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, cast, get_args
 
 from omnigraph.language.catalog import Constraint, Language, LiteralValue, Metric
 from omnigraph.language.catalog_json import constraint_from_json, constraint_json
@@ -62,8 +62,12 @@ class _Step:
     """What one step does. Each has a `line` for readers."""
 
     kind: ClassVar[str]
+    """The name of the class, in the words of JSON: `add_type`."""
     effect: Effect = "metadata"
     code: str | None = None
+
+    def __init_subclass__(cls) -> None:
+        cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
     @property
     def tier(self) -> Tier:
@@ -84,7 +88,6 @@ def constraint_text(constraint: Constraint) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class AddType(_Step):
-    kind = "add_type"
     type_kind: TypeKind
     name: str
 
@@ -94,7 +97,6 @@ class AddType(_Step):
 
 @dataclass(frozen=True, kw_only=True)
 class RenameType(_Step):
-    kind = "rename_type"
     type_kind: TypeKind
     from_: str
     to: str
@@ -105,7 +107,6 @@ class RenameType(_Step):
 
 @dataclass(frozen=True, kw_only=True)
 class AddProperty(_Step):
-    kind = "add_property"
     type_kind: TypeKind
     type_name: str
     property_name: str
@@ -121,7 +122,6 @@ class AddProperty(_Step):
 
 @dataclass(frozen=True, kw_only=True)
 class RenameProperty(_Step):
-    kind = "rename_property"
     type_kind: TypeKind
     type_name: str
     from_: str
@@ -147,7 +147,6 @@ class _PropertyChange(_Step):
 
 @dataclass(frozen=True, kw_only=True)
 class WidenProperty(_PropertyChange):
-    kind = "widen_property"
     from_: PropertyType
     to: PropertyType
 
@@ -157,23 +156,18 @@ class WidenProperty(_PropertyChange):
 
 @dataclass(frozen=True, kw_only=True)
 class RequireProperty(_PropertyChange):
-    kind = "require_property"
-
     def line(self) -> str:
         return f"make property {self.where()} required {self.on()}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RelaxProperty(_PropertyChange):
-    kind = "relax_property"
-
     def line(self) -> str:
         return f"make property {self.where()} nullable {self.on()}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExtendEnum(_PropertyChange):
-    kind = "extend_enum"
     added_values: tuple[str, ...]
 
     def line(self) -> str:
@@ -184,7 +178,6 @@ class ExtendEnum(_PropertyChange):
 
 @dataclass(frozen=True, kw_only=True)
 class NarrowEnum(_PropertyChange):
-    kind = "narrow_enum"
     allowed: tuple[str, ...]
     removed_values: tuple[str, ...] = ()
     added_values: tuple[str, ...] = ()
@@ -201,7 +194,6 @@ class UpdatePropertyMetadata(_PropertyChange):
     """`changed` names what is new: description, default, metric, language, embed, annotations, declaration (in
     the type itself or in an interface)."""
 
-    kind = "update_property_metadata"
     changed: tuple[str, ...]
     description: str | None = None
     default: LiteralValue | None = None
@@ -214,7 +206,6 @@ class UpdatePropertyMetadata(_PropertyChange):
 
 @dataclass(frozen=True, kw_only=True)
 class UpdateTypeMetadata(_Step):
-    kind = "update_type_metadata"
     type_kind: TypeKind
     name: str
     changed: tuple[str, ...]
@@ -227,7 +218,6 @@ class UpdateTypeMetadata(_Step):
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeInterfaces(_Step):
-    kind = "change_interfaces"
     name: str
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -239,7 +229,6 @@ class ChangeInterfaces(_Step):
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeCardinality(_Step):
-    kind = "change_cardinality"
     name: str
     from_: str
     to: str
@@ -250,7 +239,6 @@ class ChangeCardinality(_Step):
 
 @dataclass(frozen=True, kw_only=True)
 class AddConstraint(_Step):
-    kind = "add_constraint"
     type_kind: TypeKind
     type_name: str
     constraint: Constraint
@@ -261,7 +249,6 @@ class AddConstraint(_Step):
 
 @dataclass(frozen=True, kw_only=True)
 class RemoveConstraint(_Step):
-    kind = "remove_constraint"
     type_kind: TypeKind
     type_name: str
     constraint: Constraint
@@ -272,7 +259,6 @@ class RemoveConstraint(_Step):
 
 @dataclass(frozen=True, kw_only=True)
 class DropProperty(_PropertyChange):
-    kind = "drop_property"
     mode: DropMode
 
     def line(self) -> str:
@@ -281,7 +267,6 @@ class DropProperty(_PropertyChange):
 
 @dataclass(frozen=True, kw_only=True)
 class DropType(_Step):
-    kind = "drop_type"
     type_kind: TypeKind
     name: str
     mode: DropMode
@@ -294,7 +279,6 @@ class DropType(_Step):
 class UnsupportedChange(_Step):
     """Makes the whole plan unsupported. `entity` is `node:T`, `edge:E`, `interface:I` or `node:T.p`."""
 
-    kind = "unsupported_change"
     effect: Effect = "refused"
     entity: str
     reason: str
@@ -306,19 +290,19 @@ class UnsupportedChange(_Step):
 
 
 MigrationStep = (
-    AddType
-    | RenameType
-    | AddProperty
+    RenameType
+    | AddType
     | RenameProperty
+    | AddProperty
     | WidenProperty
-    | RequireProperty
-    | RelaxProperty
     | ExtendEnum
-    | NarrowEnum
     | ChangeInterfaces
+    | RelaxProperty
+    | RequireProperty
+    | NarrowEnum
     | ChangeCardinality
-    | AddConstraint
     | RemoveConstraint
+    | AddConstraint
     | UpdateTypeMetadata
     | UpdatePropertyMetadata
     | DropProperty
@@ -326,26 +310,7 @@ MigrationStep = (
     | UnsupportedChange
 )
 
-STEP_ORDER: tuple[type[_Step], ...] = (
-    RenameType,
-    AddType,
-    RenameProperty,
-    AddProperty,
-    WidenProperty,
-    ExtendEnum,
-    ChangeInterfaces,
-    RelaxProperty,
-    RequireProperty,
-    NarrowEnum,
-    ChangeCardinality,
-    RemoveConstraint,
-    AddConstraint,
-    UpdateTypeMetadata,
-    UpdatePropertyMetadata,
-    DropProperty,
-    DropType,
-    UnsupportedChange,
-)
+STEP_ORDER: tuple[type[_Step], ...] = get_args(MigrationStep)
 """The order of a plan: renames first, then additions, then stricter rules, then drops."""
 
 
