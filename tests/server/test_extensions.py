@@ -473,10 +473,10 @@ def test_what_may_come_next(client: TestClient, before: str, labels: list[str]) 
     assert [item["label"] for item in posted(client, "complete", body)["items"]] == labels
 
 
-# ---------------------------------------------------------------- upkeep
+# ---------------------------------------------------------------- maintenance
 
 
-def test_storage_and_upkeep(client: TestClient) -> None:
+def test_storage_and_maintenance(client: TestClient) -> None:
     stored = got(client, "storage")
     assert {each["type"] for each in stored["types"]} >= {"node:Person"}
     assert stored["branches"] >= 1

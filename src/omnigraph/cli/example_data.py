@@ -36,45 +36,13 @@ PORTS = [
     ("BRSSZ", "Santos", "Brazil", -23.96, -46.3, 13.5), ("ZADUR", "Durban", "South Africa", -29.87, 31.02, 12.8),
 ]  # fmt: skip
 FIRST = [
-    "Ada",
-    "Bo",
-    "Chloë",
-    "Dmitri",
-    "Elif",
-    "Farid",
-    "Grete",
-    "Hana",
-    "Iker",
-    "José",
-    "Kofi",
-    "Lena",
-    "Mei",
-    "Nadia",
-    "Olu",
-    "Priya",
-    "Quinn",
-    "Rosa",
-    "Søren",
-    "Tariq",
-]
+    "Ada", "Bo", "Chloë", "Dmitri", "Elif", "Farid", "Grete", "Hana", "Iker", "José",
+    "Kofi", "Lena", "Mei", "Nadia", "Olu", "Priya", "Quinn", "Rosa", "Søren", "Tariq",
+]  # fmt: skip
 LAST = [
-    "Abe",
-    "Brandt",
-    "Costa",
-    "Duval",
-    "Eriksen",
-    "Fischer",
-    "García",
-    "Hughes",
-    "Ito",
-    "Jansen",
-    "Kaya",
-    "Lindqvist",
-    "Müller",
-    "Novak",
-    "Okafor",
-    "Petrov",
-]
+    "Abe", "Brandt", "Costa", "Duval", "Eriksen", "Fischer", "García", "Hughes",
+    "Ito", "Jansen", "Kaya", "Lindqvist", "Müller", "Novak", "Okafor", "Petrov",
+]  # fmt: skip
 
 
 def write_csv(path: Path, rows: Iterable[Sequence[object]], *, delimiter: str = ",", encoding: str = "utf-8") -> None:
