@@ -97,7 +97,7 @@ class OmnigraphError(Exception):
 
     code: ClassVar[str] = "omnigraph_error"
     retry: bool = False
-    outcome: ClassVar[Outcome] = "not_committed"
+    outcome: Outcome = "not_committed"
     _detail_names: ClassVar[tuple[str, ...]] = ()
     """Attributes that are its details, under their own names."""
 
@@ -916,7 +916,7 @@ class StorageTransient(StorageError):
     """No answer, or an answer that says "later". A write may or may not have been applied."""
 
     retry = True
-    outcome = "unknown"
+    outcome: Outcome = "unknown"
 
 
 class StoragePermanent(StorageError):

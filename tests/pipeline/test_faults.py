@@ -115,6 +115,19 @@ def test_a_resume_that_is_refused_keeps_the_prepared_load(graph: og.Graph, write
     assert [record["data"]["id"] for record in content(graph, tmp_path)] == ["x", "y"]
 
 
+def test_a_load_whose_plan_cannot_be_stored_is_not_committed(
+    graph: og.Graph, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was published, and the same load can be sent again."""
+    monkeypatch.setenv("OMNIGRAPH_INLINE_ROWS", "0")
+    recovery, source = graph._repository.history.recovery, write("first.jsonl", person("a"))
+    recovery.store = FaultyStore(recovery.store, Fault("refused", "put", "recovery/*", times=1))
+    with pytest.raises(errors.StorageError) as caught:
+        graph.load(source, mode="append", engine="local")
+    assert (caught.value.outcome, len(graph.commits())) == ("not_committed", 1)
+    assert graph.load(source, mode="append", engine="local").commit == graph.commits()[0]
+
+
 def test_a_plan_that_cannot_be_removed_changes_no_outcome(graph: og.Graph, write: Write) -> None:
     """The load is told by its commit, or by its refusal, whatever becomes of the clean-up."""
     recovery = graph._repository.history.recovery

@@ -8,7 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from omnigraph._internal.failpoints import Failpoint, reach
-from omnigraph.errors import Damaged, NotFound, ObjectMissing, OmnigraphError, StorageError, UsageError
+from omnigraph.errors import (
+    Damaged,
+    NotFound,
+    ObjectMissing,
+    OmnigraphError,
+    StorageError,
+    StorageTransient,
+    UsageError,
+)
 from omnigraph.features import INLINE_ROWS, PROVISIONAL_PLANS, WRITE_KEYS
 from omnigraph.history.encoding import entry_from_json, entry_to_json
 from omnigraph.history.envelope import read_as, seal, unseal
@@ -240,7 +248,7 @@ class Recovery:
             *([] if prepared.plan.once is None else [WRITE_KEYS]),
             *([INLINE_ROWS] if prepared.plan.has_inline_rows else []),
         ]
-        self.store.put(key, seal({**value, "provisional": True}, (*features, PROVISIONAL_PLANS)))
+        self._put(key, seal({**value, "provisional": True}, (*features, PROVISIONAL_PLANS)))
         reach(Failpoint.RECOVERY_PLAN_PROVISIONAL)
         try:
             check()
@@ -248,8 +256,17 @@ class Recovery:
             with contextlib.suppress(StorageError):
                 self.store.delete(key)
             raise
-        self.store.put(key, seal(value, features))
+        self._put(key, seal(value, features))
         reach(Failpoint.RECOVERY_PLAN_WRITTEN)
+
+    def _put(self, key: str, data: bytes) -> None:
+        try:
+            self.store.put(key, data)
+        except StorageTransient as error:
+            error.outcome = (
+                "not_committed"  # Whether or not the plan is there: its writer publishes it only afterwards.
+            )
+            raise
 
     def remove(self, commit_id: str) -> None:
         reach(Failpoint.RECOVERY_BEFORE_REMOVE)
