@@ -152,17 +152,19 @@ def run_beside_cleaners(crowd: Crowd, writers: int, commits: int, loads: int, en
         crowd.kill(loaders[1])
         crowd.wait_for("merger0", "inserted", 2)
         crowd.kill("merger0")
-        crowd.start("merge", "merger1")
+        # No copy can follow while branches are merged and deleted faster than it is made.
         crowd.wait_for("copier0", "pushed", 1)
         crowd.kill("copier0")
+        crowd.start("merge", "merger1")
         crowd.start("copy", "copier1")
         crowd.show("half way")
         crowd.finish(*names[2:], loaders[0])
         crowd.wait_for("merger1", "inserted", 2)
+        crowd.kill("merger1")
         crowd.wait_for("copier1", "pushed", 1)
         crowd.show("writers are done")
         (crowd.folder / "stop").touch()
-        crowd.finish("reader", "cleaner2", "cleaner3", "merger1", "copier1")
+        crowd.finish("reader", "cleaner2", "cleaner3", "copier1")
     check_nothing_is_lost(crowd, [*names, *loaders, "merger0", "merger1"])
     for line in [line for name in ("copier0", "copier1") for line in lines(crowd.folder / f"{name}.book")]:
         if "cloned" in line:
