@@ -302,6 +302,32 @@ def test_a_read_counts_as_long_as_it_has_a_place(
     pools.close()
 
 
+def test_a_result_does_not_wait_for_the_task_that_took_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first ends, and the second begins, in the middle of a look: nothing waits after it, so it is the last."""
+    pools = Pools()
+    first_may_end, second_begins, second_may_end = (threading.Event() for _ in range(3))
+
+    def second() -> None:
+        second_begins.set()
+        second_may_end.wait(120)
+
+    def in_a_look(_: object) -> None:
+        first_may_end.set()
+        second_begins.wait(60)
+
+    async def go() -> None:
+        reads = (partial(first_may_end.wait, 60), second)
+        first, other = (asyncio.ensure_future(pools.run("read", read)) for read in reads)
+        await asyncio.wait([first], timeout=60)
+        assert first.done()
+        second_may_end.set()
+        await other
+
+    monkeypatch.setattr(pools_module._Tasks, "make_room", in_a_look)
+    asyncio.run(go())
+    pools.close()
+
+
 def test_owners_of_endless_reads_share_the_threads_equally() -> None:
     pools, may_end, begun = Pools(), threading.Event(), Counter[str]()
     owners = ("ada", "bo", "eve")

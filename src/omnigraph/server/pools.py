@@ -129,9 +129,10 @@ class _Threads:
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         """While tasks wait, deliver results and find tasks that take long."""
-        self._tasks.deliver()
         self._tasks.make_room()
-        if self._tasks.has_waiting:
+        has_waiting = self._tasks.has_waiting
+        self._tasks.deliver()  # last: a task that ended while another waited counts on this look
+        if has_waiting:
             loop.call_later(LOOK_S, self._look, loop)
         elif self._looking is loop:
             self._looking = None
