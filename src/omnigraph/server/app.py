@@ -120,38 +120,9 @@ class Application:
             return exchange.response(answer, call.held.pop_all())
 
     async def _handled(self, call: RouteCall, handler: Handler) -> HandlerResult:
-        """In the order of the contract: size, token, graph, headers and body, policy, admission, work."""
-        route, request, limits = call.route, call.request, call.service.settings.limits
-        declared = checked.declared_size(request.headers)
-        limit = limits.load_body_bytes if route.takes_large_body else limits.body_bytes
-        if declared is not None and declared > limit:
-            raise too_large(limit, declared)
-        if not route.is_open and call.served.verifiers:
-            call.actor = _actor_of(call)
-        if route.is_of_graph:
-            call.target = call.served.graphs.get(call.path["graph_id"])
-            if call.target is None:
-                raise GraphNotFound(f"graph '{call.path['graph_id'][:100]}' not found")
-        elif route.action is not None:
-            _ask_server(call)
-        check_path(call.path)
-        call.expected_head = checked.expected_head(route, request.headers)
-        call.idempotency_key = checked.idempotency_key(route, request.headers)
-        call.message = checked.commit_message(route, request.headers, limits)
-        query = request.query_params.multi_items() if request.scope["query_string"] else []
-        call.query = checked_parameters(route, [pair for pair in query if pair[0] != TICKET])
-        size = declared or 0
-        if route.body is not None and not route.is_streamed_in:
-            data = await _read_body(request, limit)
-            size = len(data)
-            checked.check_content_type(route, request.headers, has_body=size > 0)
-            call.body = checked_body(route, data)
-            call.message = call.body.get("message", call.message)
-        elif route.body is not None:
-            checked.check_content_type(route, request.headers, has_body=True)
-        if route.is_write:
-            call.ask_graph()
-            call.admit(size)
+        for step in STEPS:
+            await step(call)
+        route = call.route
         if not route.remembers_answers or call.idempotency_key is None:
             return await self._run(call, handler)
         key = call.write_key(str(call.value(route.branch_from) or ""))
@@ -165,6 +136,22 @@ class Application:
         answer = handler(call)
         assert not isinstance(answer, HandlerResult), "a handler that is awaited"
         return await answer
+
+
+# What every request passes before its handler runs, in the order of the contract.
+
+
+async def check_size(call: RouteCall) -> None:
+    """Of the body, if the request says it."""
+    call.size = checked.declared_size(call.request.headers) or 0
+    if call.size > call.body_limit:
+        raise too_large(call.body_limit, call.size)
+
+
+async def identify(call: RouteCall) -> None:
+    """Whose token it is."""
+    if not call.route.is_open and call.served.verifiers:
+        call.actor = _actor_of(call)
 
 
 def _actor_of(call: RouteCall) -> Actor | None:
@@ -181,11 +168,35 @@ def _actor_of(call: RouteCall) -> Actor | None:
     return call.service.tickets.redeem(ticket, target)
 
 
-def _called(handler: Handler, call: RouteCall) -> HandlerResult:
-    """Runs in a pool thread, which also encodes JSON: a large body would block the event loop."""
-    answer = handler(call)
-    assert isinstance(answer, HandlerResult)
-    return replace(answer, body=encoded(answer.body)) if isinstance(answer.body, dict) else answer
+async def find_graph(call: RouteCall) -> None:
+    """The graph, or whether the caller may do this with the server."""
+    route = call.route
+    if route.is_of_graph:
+        call.target = call.served.graphs.get(call.path["graph_id"])
+        if call.target is None:
+            raise GraphNotFound(f"graph '{call.path['graph_id'][:100]}' not found")
+    elif route.action is not None:
+        action: Any = route.action
+        call.served.server_gate.check(call.actor_id, AccessRequest(action))
+
+
+async def parse(call: RouteCall) -> None:
+    """Path, headers, parameters and body, each checked against the table of routes."""
+    route, request = call.route, call.request
+    check_path(call.path)
+    call.expected_head = checked.expected_head(route, request.headers)
+    call.idempotency_key = checked.idempotency_key(route, request.headers)
+    call.message = checked.commit_message(route, request.headers, call.service.settings.limits)
+    query = request.query_params.multi_items() if request.scope["query_string"] else []
+    call.query = checked_parameters(route, [pair for pair in query if pair[0] != TICKET])
+    if route.body is not None and not route.is_streamed_in:
+        data = await _read_body(request, call.body_limit)
+        call.size = len(data)
+        checked.check_content_type(route, request.headers, has_body=call.size > 0)
+        call.body = checked_body(route, data)
+        call.message = call.body.get("message", call.message)
+    elif route.body is not None:
+        checked.check_content_type(route, request.headers, has_body=True)
 
 
 async def _read_body(request: Request, limit: int) -> bytes:
@@ -199,9 +210,25 @@ async def _read_body(request: Request, limit: int) -> bytes:
     return b"".join(pieces)
 
 
-def _ask_server(call: RouteCall) -> None:
-    action: Any = call.route.action
-    call.served.server_gate.check(call.actor_id, AccessRequest(action))
+async def authorise(call: RouteCall) -> None:
+    """A write that is forbidden takes no place among the writes."""
+    if call.route.is_write:
+        call.ask_graph()
+
+
+async def admit(call: RouteCall) -> None:
+    if call.route.is_write:
+        call.admit(call.size)
+
+
+STEPS = (check_size, identify, find_graph, parse, authorise, admit)
+
+
+def _called(handler: Handler, call: RouteCall) -> HandlerResult:
+    """Runs in a pool thread, which also encodes JSON: a large body would block the event loop."""
+    answer = handler(call)
+    assert isinstance(answer, HandlerResult)
+    return replace(answer, body=encoded(answer.body)) if isinstance(answer.body, dict) else answer
 
 
 class _Exchange:

@@ -63,6 +63,8 @@ class RouteCall:
     expected_head: str | None = None
     """The commit that the branch must be at."""
     idempotency_key: str | None = None
+    size: int = 0
+    """Bytes of the body: what the request says, and then what was read."""
     through: str | None = None
     """The stored query through which the graph is used."""
     cancellation: Cancellation = field(default_factory=Cancellation)
@@ -73,6 +75,12 @@ class RouteCall:
     """Counts what the request asks of the store."""
     held: ExitStack = field(default_factory=ExitStack)
     """What the request holds until its answer is complete."""
+
+    @property
+    def body_limit(self) -> int:
+        """Bytes that the body may have."""
+        limits = self.service.settings.limits
+        return limits.load_body_bytes if self.route.takes_large_body else limits.body_bytes
 
     @property
     def actor_id(self) -> str | None:
