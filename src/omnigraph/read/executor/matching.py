@@ -14,7 +14,7 @@ from omnigraph.errors import ResourceExhausted
 from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.interpreter import type_of
 from omnigraph.expressions.predicates import Predicate, conjuncts
-from omnigraph.expressions.usage import blocks, variables
+from omnigraph.expressions.usage import blocks, references, variables
 from omnigraph.language.query.plan import ROWS, Binding, CountOf, Exists, Expansion, Expression, Given, Pattern, Unnest
 from omnigraph.read.executor.bindings import (
     MEASURE,
@@ -68,6 +68,13 @@ class PendingCondition:
     expression: Expression
     variables: frozenset[str]
     has_blocks: bool
+    column: tuple[str, str] | None
+    """The only column that it depends on."""
+
+
+ConditionsOf = dict[int, tuple[Pattern, tuple[PendingCondition, ...]]]
+"""The conditions of the patterns of a plan, which are the same for every read of it: by the `id` of the pattern, which is kept with
+them so that no other one gets it."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +103,14 @@ class PatternMatcher:
         arguments: Arguments,
         start_rows: pa.Table | None = None,
         needs: Needs = NEEDS_ALL,
+        conditions: ConditionsOf | None = None,
     ) -> None:
         self.view, self.arguments, self.start_rows, self.needs = view, arguments, start_rows, needs
         self.compact = GraphArrays(view, arguments.deadline)
         self.sources: dict[str, ColumnSource] = {}
         self.values = Evaluator(self.sources, arguments, self._block)
         self.choices: list[InputChoice] = []
+        self._conditions = {} if conditions is None else conditions
         self.most = arguments.memory.array_bytes // BYTES_PER_ROW
         self.taken = 0
 
@@ -138,6 +147,12 @@ class PatternMatcher:
             merged[choice.what, choice.path] = choice
         self.choices[first:] = merged.values()
 
+    def conditions(self, pattern: Pattern) -> tuple[PendingCondition, ...]:
+        """What must hold in the rows of a pattern, one by one."""
+        if id(pattern) not in self._conditions:
+            self._conditions[id(pattern)] = pattern, tuple(map(_condition, conjuncts(pattern.filters)))
+        return self._conditions[id(pattern)][1]
+
     def match(self, pattern: Pattern, parts: Sequence[Bindings] = ()) -> Bindings:
         """The rows of a pattern. `parts` bind its outer variables."""
         for binding in pattern.bindings:
@@ -151,7 +166,7 @@ class PatternMatcher:
         for optional in pattern.optionals:
             rows = self._weighted(rows, optional) if needs.is_count else self._optional(rows, optional)
         bound = _bound_before(pattern)
-        late = [c for c in map(_condition, conjuncts(pattern.filters)) if not c.variables <= bound]
+        late = [condition for condition in self.conditions(pattern) if not condition.variables <= bound]
         return self.filter(rows, late)
 
     def _stage_rows(self, pattern: Pattern, stage: Given) -> Bindings:
@@ -181,7 +196,7 @@ class PatternMatcher:
         for condition in sorted(conditions, key=lambda c: c.has_blocks):
             if rows.rows == 0:
                 break
-            kept = self.values.holds(condition.expression, rows)
+            kept = self.values.holds(condition.expression, rows, condition.column)
             if condition.has_blocks:
                 self.note(
                     " ".join(sorted(f"${name}" for name in condition.variables)), "arrays", int(kept.sum()), "block"
@@ -300,7 +315,9 @@ class PatternMatcher:
 
 
 def _condition(expression: Expression) -> PendingCondition:
-    return PendingCondition(expression, frozenset(variables(expression)), bool(blocks(expression)))
+    columns, has_blocks = {*references(expression)}, bool(blocks(expression))
+    column = columns.pop() if len(columns) == 1 and not has_blocks else None
+    return PendingCondition(expression, frozenset(variables(expression)), has_blocks, column)
 
 
 def _bound_before(pattern: Pattern) -> set[str]:
@@ -333,11 +350,11 @@ class _Joining:
         self.parts = list(parts)
         self.pending = list(pattern.expansions)
         bound = _bound_before(pattern)
-        every = map(_condition, conjuncts(pattern.filters))
-        self.conditions = [condition for condition in every if condition.variables <= bound]
+        self.conditions = [c for c in matcher.conditions(pattern) if c.variables <= bound]
         bound_before = () if pattern.start_rows is None else pattern.start_rows.entities
         self.unbound = {b.variable: b for b in pattern.bindings if b.variable not in bound_before}
         self.reach: dict[tuple[object, ...], tuple[float, int]] = {}
+        self.walks: dict[tuple[int, bool], HopWalk] = {}
         self.factors = (f"{WEIGHT}{number}" for number in itertools.count())
 
     def run(self) -> Bindings:
@@ -432,7 +449,7 @@ class _Joining:
         ready = [condition for condition in self.conditions if condition.variables <= part.columns.keys()]
         if not ready:
             return part
-        self.conditions = [condition for condition in self.conditions if condition not in ready]
+        self.conditions = [c for c in self.conditions if not c.variables <= part.columns.keys()]
         return self.matcher.filter(part, ready)
 
     # ------------------------------------------------------------ seeds
@@ -509,7 +526,11 @@ class _Joining:
         return next((part for part in self.parts if variable in part.columns), None)
 
     def _walk(self, hop: Expansion, is_forward: bool) -> HopWalk:
-        return HopWalk(self.compact, hop, is_forward, self.arguments, hop.edge_variable in self.needs.countable)
+        key = (id(hop), is_forward)
+        if key not in self.walks:
+            per_edge = hop.edge_variable in self.needs.countable
+            self.walks[key] = HopWalk(self.compact, hop, is_forward, self.arguments, per_edge)
+        return self.walks[key]
 
     def _next(self) -> Move | None:
         """The expansion that follows the fewest edges."""

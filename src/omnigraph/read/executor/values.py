@@ -8,7 +8,7 @@ from typing import Any
 from omnigraph._internal.lazy_imports import np, pa, pc
 from omnigraph.expressions.functions import Arguments
 from omnigraph.expressions.interpreter import Interpreter, as_mask
-from omnigraph.expressions.usage import blocks, references
+from omnigraph.expressions.usage import references
 from omnigraph.language.query.plan import Aggregate, Binary, CountOf, EntityRef, Exists, Expression
 from omnigraph.read.executor.bindings import Bindings, dense_codes
 from omnigraph.read.executor.sources import ColumnSource, NodeSource
@@ -59,11 +59,11 @@ class Evaluator:
             precomputed or (lambda block: self.block(rows, block)),
         ).evaluate(expression)
 
-    def holds(self, condition: Expression, rows: Bindings) -> np.ndarray:
-        """For which rows a condition is true."""
+    def holds(self, condition: Expression, rows: Bindings, column: tuple[str, str] | None = None) -> np.ndarray:
+        """For which rows a condition is true. `column`: the only one that it depends on."""
         if (same := self._compared_nodes(condition, rows)) is not None:
             return same
-        if (coded := self._by_codes(condition, rows)) is not None:
+        if column is not None and (coded := self._by_codes(condition, rows, column)) is not None:
             return coded
         return as_mask(self.evaluate(condition, rows))
 
@@ -78,12 +78,9 @@ class Evaluator:
                     return truth & (near >= 0) & (far >= 0)  # type: ignore[no-any-return]  # NumPy's Any
         return None
 
-    def _by_codes(self, condition: Expression, rows: Bindings) -> np.ndarray | None:
+    def _by_codes(self, condition: Expression, rows: Bindings, column: tuple[str, str]) -> np.ndarray | None:
         """A condition on one column with few distinct values is evaluated once for each of these."""
-        columns = set(references(condition))
-        if len(columns) != 1 or blocks(condition):
-            return None
-        ((variable, name),) = columns
+        variable, name = column
         coded = self.sources[variable].codes(name, rows.rows)
         if coded is None or (variable, name) in rows.memo:
             return None

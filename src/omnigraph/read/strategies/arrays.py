@@ -7,7 +7,7 @@ whatever it covers.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from omnigraph._internal.lazy_imports import pa
 from omnigraph.errors import ArithmeticOverflow
@@ -29,7 +29,7 @@ from omnigraph.language.query.plan import (
 )
 from omnigraph.read.executor.bindings import Measure, Needs, NotCovered
 from omnigraph.read.executor.counting import subtree
-from omnigraph.read.executor.matching import MAX_COUNT, MAX_SCANNED, PatternMatcher
+from omnigraph.read.executor.matching import MAX_COUNT, MAX_SCANNED, ConditionsOf, PatternMatcher
 from omnigraph.read.executor.output import ResultTable, counts_matches, measures_of
 from omnigraph.read.executor.sizes import MAX_MATCHES, refuse_endless
 from omnigraph.read.executor.values import is_covered
@@ -53,6 +53,7 @@ class ArraysForm:
     """Whether it counts the combinations of variables that nothing connects."""
     difference: tuple[ReadPlan, ReadPlan] | None
     """Two plans the first of which counts as many matches more as the second one does."""
+    conditions: ConditionsOf = field(default_factory=dict, compare=False)
 
 
 def arrays_form(plan: ReadPlan) -> ArraysForm | None:
@@ -247,7 +248,7 @@ def _is_at_hand(read: Read, form: ArraysForm) -> bool:
 
 
 def _answer(read: Read, form: ArraysForm) -> ResultAnswer | None:
-    matcher = PatternMatcher(read.view, read.arguments, read.start_rows, form.needs)
+    matcher = PatternMatcher(read.view, read.arguments, read.start_rows, form.needs, form.conditions)
     try:
         table = ResultTable(matcher, read.plan).table(matcher.match(read.plan.pattern))
     except (NotCovered, NotInterpreted, ArithmeticOverflow):
