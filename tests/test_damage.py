@@ -31,6 +31,7 @@ from omnigraph.read.search import candidates
 from omnigraph.tables import verifying
 from omnigraph.tasks.engines import Lost
 from omnigraph.tasks.runner import LocalRunner
+from omnigraph.write.inlining import ENVIRONMENT as INLINE_BOUND
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "damage.md"
 Repaired = Literal["cannot be opened", "named", "rebuilt", "built again", "reset", "dropped"]
@@ -84,6 +85,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tx.delete("Person", "p5")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lineage, "ANCESTRY_INLINE", 1)
+        patch.setenv(INLINE_BOUND, "0")  # What was deleted is then in a file.
         graph.branches.merge("work")
     history = graph._repository.history
     head = history.chain.head("main")

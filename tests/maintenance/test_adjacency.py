@@ -199,7 +199,7 @@ def test_adjacency_that_was_left_out_is_told(tmp_path: Path, monkeypatch: pytest
     state = next(index for index in graph.indexes() if index.kind == "ADJACENCY")
     assert (state.table_key, state.covered_rows, state.pending_rows) == ("edge:Knows", 0, PEOPLE)
     assert "not stored" in str(state.reason)
-    assert "summed, not stored" in str(graph.explain(MOST))
+    assert "counted, not stored" in str(graph.explain(MOST))
     knows_report = next(each for each in graph.maintenance.optimize().tables if each.table_key == "edge:Knows")
     assert [(each.kind, each.reason) for each in knows_report.after.pending] == [("ADJACENCY", "a worker was killed")]
     monkeypatch.undo()

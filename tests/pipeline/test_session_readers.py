@@ -70,7 +70,7 @@ def test_a_database_is_loaded_through_jdbc(graph: og.Graph, spark: Any, tmp_path
 @pytest.mark.parametrize(
     ("format", "place", "options", "said", "advice"),
     [
-        ("delta", "Person", {}, "the Spark session cannot read 'delta'", "spark.jars.packages=io.delta:delta-spark"),
+        ("delta", "Person", {}, "the Spark session cannot read 'delta'", "'spark.sql.extensions': 'io.delta.sql"),
         ("iceberg", "db.Person", {}, "the Spark session cannot read 'iceberg'", "org.apache.iceberg:iceberg-spark"),
         ("cvs", "Person", {}, "the Spark session cannot read 'cvs'", "check its name"),
         ("jdbc", "jdbc:none:x", {"dbtable": "t"}, "no driver for 'jdbc:none:x'", "conf={'spark.jars'"),

@@ -166,8 +166,12 @@ def _class(kind: type) -> Iterator[str]:
             full = f"{kind.__name__}.{name}"
             yield f"#### {full}"
             yield ""
+            documentation = inspect.getdoc(function) or ""
+            shared = kind is og.RemoteGraph and documentation == inspect.getdoc(getattr(og.Graph, name, None))
             yield from _signature(full, function)
-            yield from _documentation(full, inspect.getdoc(function) or "")
+            yield from _documentation(
+                full, f"As `Graph.{name}`; what a server cannot do is refused by name." if shared else documentation
+            )
 
 
 def _members(kind: type) -> Iterator[tuple[str, object]]:

@@ -140,12 +140,18 @@ class LoadBase:
 
 # Rows that the Spark session reads by itself: every format that it has a reader for (orc, jdbc, delta, iceberg, ...).
 
-_PACKAGES = {
-    "delta": "io.delta:delta-spark_2.13:VERSION, with spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension",
-    "iceberg": "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:VERSION, with a catalog in spark.sql.catalog.NAME",
-    "avro": "org.apache.spark:spark-avro_2.13:VERSION",
+_READERS = {
+    "delta": {
+        "spark.jars.packages": "io.delta:delta-spark_2.13:VERSION",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    },
+    "iceberg": {
+        "spark.jars.packages": "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:VERSION",
+        "spark.sql.catalog.NAME": "org.apache.iceberg.spark.SparkCatalog",
+    },
+    "avro": {"spark.jars.packages": "org.apache.spark:spark-avro_2.13:VERSION"},
 }
-"""Where readers come from that Spark itself does not have."""
+"""What a session needs for readers that Spark itself does not have."""
 
 
 @dataclass(frozen=True)
@@ -213,12 +219,12 @@ def _failure(error: Exception, place: str, format: str) -> OmnigraphError:
                 hint="put its jar into the session: conf={'spark.jars': 'driver.jar'}, and name its class with "
                 "reader_options={'driver': 'CLASS'}",
             )
-        package = _PACKAGES.get(format, "the package of its reader")
+        any_package = {"spark.jars.packages": "GROUP:NAME:VERSION"}
         return UsageError(
             f"the Spark session cannot read '{format}'",
-            hint=f"put its reader into the session: conf={{'spark.jars.packages': '{package}'}}"
-            if format in _PACKAGES
-            else f"check its name, or put {package} into the session: conf={{'spark.jars.packages': 'GROUP:NAME:VERSION'}}",
+            hint=f"put its reader into the session: conf={_READERS[format]}"
+            if format in _READERS
+            else f"check its name, or put the package of its reader into the session: conf={any_package}",
         )
     if "PATH_NOT_FOUND" in reason:
         return UsageError(f"there is nothing to load at '{place}'", hint="check the path or the pattern")

@@ -140,13 +140,15 @@ class ResultTable:
         keys += [self._row_key(rows, EntityRef(name), False) for name in self.plan.tie_break]
         kept = rows.take(self._page(ordered(rows.rows, list(_split(keys)), self._cut)))
         self.values.read_together([p.expression for p in self.plan.projections], kept)
-        return self._named([self._shown(p.expression, kept) for p in self.plan.projections])
+        return self._named(self._shown(p.expression, kept) for p in self.plan.projections)
 
     def _page(self, places: np.ndarray) -> np.ndarray:
         return places[self.offset : self._cut]
 
-    def _named(self, columns: list[pa.Array]) -> pa.Table:
-        return pa.table(columns, names=[column.name for column in self.plan.columns])
+    def _named(self, columns: Iterable[pa.Array]) -> pa.Table:
+        """The result of these columns, each of which counts as memory of the read as soon as it is there."""
+        with self.matcher.arguments.memory.counted(columns) as counted:
+            return pa.table(list(counted), names=[column.name for column in self.plan.columns])
 
     def _shown(self, expression: Expression, rows: Bindings) -> pa.Array:
         """A column of the result."""
@@ -200,13 +202,12 @@ class ResultTable:
         keys += [groups.sort_key(expression, False) for expression in shown if not is_aggregated(expression)]
         places = self._page(ordered(groups.count, list(_split(keys)), self._cut))
         kept = groups.at(places)
-        columns = [
+        return self._named(
             self._shown(expression, kept.first)
             if isinstance(expression, EntityRef)
             else result_cells(kept.evaluate(expression), expression.type)
             for expression in shown
-        ]
-        return self._named(columns)
+        )
 
 
 def _split(keys: Sequence[Sequence[OrderBy]]) -> Iterator[OrderBy]:
