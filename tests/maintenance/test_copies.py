@@ -129,6 +129,19 @@ def test_a_clone_has_the_commits_that_branches_inherit_from_deleted_ones(origin:
         assert_whole(copy)
 
 
+def test_a_clone_has_the_commit_that_a_branch_inherits_from_a_deleted_one_of_its_name(origin: og.Graph) -> None:
+    origin.branches.create("again")
+    for name in ("kept", "later"):
+        add(origin, name, branch="again")
+    start = origin.show("again~1").id
+    origin.branches.delete("again", force=True)
+    origin.branches.create("again", start)
+    for depth in (None, 1):
+        copy = cloned(origin, f"copy-{depth}", depth=depth)
+        assert people(copy, start) == people(copy, "again") == people(origin, start)
+        assert_whole(copy)
+
+
 def test_a_place_with_a_graph_is_refused(origin: og.Graph) -> None:
     cloned(origin)
     with pytest.raises(AlreadyExists) as refused:

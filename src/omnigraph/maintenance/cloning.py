@@ -141,12 +141,13 @@ def _choose(history: History, branches: Sequence[str] | None, depth: int | None,
 
 
 def _choose_inherited(history: History, heads: Sequence[Entry], depth: int | None, chosen: _Chosen) -> None:
-    """The entries of commits that branches have from deleted ones: such a commit may even be the head of a branch."""
+    """The entries of commits that branches have from deleted ones, which may have had their own names: such a commit may even be the
+    head of a branch."""
     deleted = {entry.branch for entry in chosen.closing}
-    for head in heads if deleted else ():
-        for commit in islice(history.log.walk(head), depth):
+    for head in heads:
+        for commit in islice(history.log.walk(head), depth if deleted else 1):
             place = (commit.ref.branch, commit.ref.position)
-            if commit.ref.branch not in deleted or place in chosen.entries:
+            if commit.ref.branch not in {head.branch, *deleted} or place in chosen.entries:
                 continue
             entry = history.chain.find(*place)
             if entry is None:
